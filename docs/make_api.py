@@ -51,7 +51,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
             wl.load_net,
         ),
     ),
-    ("Losses", "warpladder.", (wl.CrossEntropyLoss, wl.MSELoss)),
+    ("Losses", "warpladder.", (wl.CrossEntropyLoss, wl.MSELoss, wl.L1Loss, wl.HuberLoss, wl.BCEWithLogitsLoss)),
     ("Networks of the ladder", "warpladder.nets.", (*nets.ZOO, nets.named)),
     (
         "Data",

@@ -23,6 +23,7 @@ from warpladder.nets import (
     CrossEntropyLoss,
     Dropout,
     Flatten,
+    HuberLoss,
     Linear,
     MaxPool2d,
     MSELoss,
@@ -47,7 +48,8 @@ NETS = (
     nets.mlp10((1, 9, 7)),
     nets.cnn((1, 11, 10)),
     nets.autoencoder((3, 8, 8)),
-    Net("smooth", (1, 9, 7), SMOOTH, CrossEntropyLoss()),
+    Net("smooth", (1, 9, 7), SMOOTH, CrossEntropyLoss(label_smoothing=0.1)),
+    Net("huber", (6,), (Linear(out_features=5), Tanh(), Linear(out_features=6)), HuberLoss()),
 )
 
 

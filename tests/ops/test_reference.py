@@ -219,7 +219,7 @@ def test_parts_add_up_to_a_batch(net: Net, monkeypatch: pytest.MonkeyPatch) -> N
     x, y = reference.batch(np.arange(10))
     loss, correct, gradient = reference.gradients(x, y)
     parts = [
-        reference.gradients(x[some], None if y is None else y[some], of=10)
+        reference.gradients(x[some], None if y is None else y[some], shares=np.full(some.stop - some.start, 0.1))
         for some in (slice(0, 3), slice(3, 4), slice(4, 10))
     ]
     assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-14)

@@ -67,7 +67,7 @@ class Tutorial(Trainer):
 def unsupported(net, config):
     if find_spec("torch") is None:
         return "torch is not installed"
-    if not isinstance(net.loss, CrossEntropyLoss) or not all(isinstance(layer, MODULES) for layer in net.layers):
+    if net.loss != CrossEntropyLoss() or not all(isinstance(layer, MODULES) for layer in net.layers):
         return "it knows perceptrons only: Flatten, Linear and ReLU, with CrossEntropyLoss"
     if not isinstance(config.optimizer, SGD) or config.optimizer.momentum or config.clip_value is not None:
         return "it knows SGD without momentum and clipping only"

@@ -55,7 +55,7 @@ def graph_with(
                 module.functional = plain
 
     trainer = GraphTrainer(net, config, state, device="cpu", **options)
-    trainer.function = ChangedFunction(net, trainer.format, trainer.images_last)
+    trainer.function = ChangedFunction(net, trainer.format, trainer.images_last, trainer.criterion)
     return trainer
 
 

@@ -22,6 +22,7 @@ from warpladder.nets.params import initial
 from warpladder.proof import verify
 from warpladder.proof.bounds import output_bound, output_scale
 from warpladder.proof.case_maker import CaseMaker
+from warpladder.proof.cases import make_pools
 from warpladder.proof.kinks import on_grid
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.samples import Noise
@@ -147,7 +148,7 @@ def test_wherever_results_are_stored_the_predictions_of_one_sample_pass(stores: 
     net = Net("thin", (4,), (Linear(out_features=3), ReLU(), Linear(out_features=4)), MSELoss())
     for seed in range(10):
         maker = CaseMaker(net, TrainConfig(batch_size=2), np.random.default_rng(seed), "bf16")
-        state, pools = maker.pools((Noise(net, np.float32), Noise(net, np.uint8)), 7)
+        state, pools = make_pools(maker, (Noise(net, np.float32), Noise(net, np.uint8)), 7)
         program = ReferenceTrainer(net, TrainConfig(), state, "bf16", stores)
         for pool in pools:
             for i in pool.alone:

@@ -25,7 +25,7 @@ def unfit(terms: np.ndarray, met: np.ndarray | None = None, which: np.ndarray | 
     counts = np.bincount(which)
     for times in np.unique(counts):
         some = np.flatnonzero(counts == times)
-        seen.add_truth(some, len(some), 1, terms[some] * len(which) / len(some))
+        seen.add_truth(some, 1, terms[some])
     seen.add_witness(0, 1, (terms[which] if met is None else met).astype(np.float32))
     gradient = np.zeros(NET.param_count)
     gradient[-2:] = terms[which].sum(axis=0)

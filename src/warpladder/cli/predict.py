@@ -78,7 +78,7 @@ def predict(
             f"{trained.net.name} gives images, not labels: name a file for them with --save",
             click.get_current_context(),
         )
-    if proba and not labels_wanted:
+    if proba and not labels_wanted and not model.is_binary:
         raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no probabilities: leave --proba out")
     x, scale = _samples(model, input_file)
     with restore(trained, rung) as trainer:
@@ -94,7 +94,7 @@ def predict(
     elif save is None and submission is None and labels is not None:
         sys.stdout.write("".join(f"{label}\n" for label in labels.tolist()))
     elif save is None and trained.data.has_targets:
-        _print_targets(model, outputs)
+        _print_targets(model, outputs > 0 if model.is_binary else outputs)
     for path in (save, submission):
         if path is not None:
             click.echo(f"{len(x):,} samples: {path}")
@@ -138,15 +138,18 @@ def _print_targets(model: Run, outputs: np.ndarray) -> None:
     out = csv.writer(sys.stdout, lineterminator="\n")
     if rows.shape[1] > 1:
         out.writerow(range(rows.shape[1]) if table is None else table.learnt)
-    out.writerows([f"{value:.6g}" for value in row] for row in rows.tolist())
+    out.writerows([f"{float(value):.6g}" for value in row] for row in rows.tolist())
 
 
 def _print_probabilities(model: Run, outputs: np.ndarray) -> None:
     """Print a table in CSV: a column for each class, a row for each sample."""
     import csv
 
-    from ..train.scoring import probabilities
+    from ..train.scoring import probabilities, sigmoid
 
+    if model.is_binary:
+        _print_targets(model, sigmoid(outputs))
+        return
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(model.classes_.tolist())
     table.writerows([f"{share:.6g}" for share in row] for row in probabilities(outputs).tolist())

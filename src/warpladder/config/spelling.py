@@ -1,4 +1,4 @@
-"""Optimizers and schedules as text, in the grammar of rungs: "adam:betas=0.9+0.99:eps=1e-7", "cosine:warmup=1"."""
+"""Optimizers, schedules and losses as text, in the grammar of rungs: "adam:betas=0.9+0.99:eps=1e-7", "l1"."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from ..errors import ConfigError
 from ..errors.arguments import shown
+from ..nets import LOSSES, BCEWithLogitsLoss, Loss
+from ..nets.describe import made_loss
 from ..optimizers import Optimizer
 from ..optimizers.schedules import Schedule
 from . import TrainConfig, check_names, named
@@ -71,6 +73,32 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
         return named(kind, found.__name__, values)
     check_names(found, values)
     return replace(base, **values)
+
+
+def read_loss(text: str) -> Loss:
+    """The loss that a text names: "l1", "huber:delta=0.5", "cross_entropy:weight=1+2+5", "BCEWithLogitsLoss".
+
+    Raises ConfigError: there is no such loss or setting, or a setting is not written so.
+    Raises NetError: a setting's value is not possible.
+    """
+    name, *parts = text.strip().split(":")
+    short = {kind.removesuffix("Loss").lower(): kind for kind in LOSSES} | {"bce": BCEWithLogitsLoss.__name__}
+    kind = short.get(name.replace("_", "").replace("-", "").lower().removesuffix("loss"))
+    if kind is None:
+        near = get_close_matches(name.lower(), short, 2)
+        meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ConfigError(f"there is no loss {shown(name)}: {meant}there are {', '.join(LOSSES)}")
+    values: dict[str, Any] = {}
+    for each in parts:
+        setting, equals, value = each.partition("=")
+        setting = setting.strip().replace("-", "_")
+        if not equals or not value:
+            raise ConfigError(f"settings of the loss are written as in 'huber:delta=0.5', got {shown(each)}")
+        if setting in values:
+            raise ConfigError(f"{setting} of the loss is given twice")
+        found = _value(value.strip())
+        values[setting] = (found,) if setting == "weight" and isinstance(found, float) else found
+    return made_loss(kind, values)
 
 
 def configured(before: TrainConfig, requested: Mapping[str, Any]) -> TrainConfig:

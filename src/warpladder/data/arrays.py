@@ -27,6 +27,7 @@ def arrays(
     standardize: bool = False,
     layout: str | None = None,
     targets: bool = False,
+    sample_weight: Any = None,
     name: str = "arrays",
 ) -> Dataset:
     """Data set from arrays, or from lists, tensors and data frames.
@@ -49,6 +50,8 @@ def arrays(
         shapes that look otherwise.
     targets : bool
         True if train_y, test_y and valid_y are targets of a regression: numbers, (samples,) or (samples, outputs).
+    sample_weight : array or None
+        (samples,) weight of each training sample, at least 0: a batch's loss is the mean weighted by them.
     name : str
 
     Raises
@@ -77,9 +80,11 @@ def arrays(
         if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
     train_y, test_y, valid_y = (labels.get(part) for part in parts)
+    weight = None if sample_weight is None else to_numbers(sample_weight, f"{name}: weights of samples")
     made = Dataset(
-        name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, classes
-    )
+        name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, classes,
+        train_weight=weight,
+    )  # fmt: skip
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 
 

@@ -30,6 +30,8 @@ class Dataset:
         The input of a net is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
     valid_x, valid_y : ndarray or None
         Validation part, split off the training set.
+    train_weight : ndarray or None
+        float32 weight of each training sample, (samples,), at least 0: a batch's loss is the mean weighted by them.
     class_names : tuple
         What label 0, 1, ... stands for: names, or numbers or bool of the user's; empty if labels are those numbers.
     standard : Standard or None
@@ -49,6 +51,7 @@ class Dataset:
     class_names: tuple[ClassValue, ...] = ()
     standard: Standard | None = None
     table: TableEncoding | None = None
+    train_weight: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "valid", "test"):
@@ -87,6 +90,8 @@ class Dataset:
             )
         if len(self.train_x) == 0:
             raise DataError(f"{self.name}: the training set is empty")
+        if self.train_weight is not None:
+            object.__setattr__(self, "train_weight", self._checked_weights(self.train_weight))
 
     def _checked(self, part: str, samples: int, y: np.ndarray) -> np.ndarray:
         """Labels (samples,) int32 or targets (samples, outputs) float32 of a part; `DataError` if y is neither."""
@@ -107,6 +112,17 @@ class Dataset:
         if y.size and y.min() < 0:
             raise DataError(f"{self.name}: {part} label {int(y.min())} is below 0")
         return np.ascontiguousarray(y, np.int32)
+
+    def _checked_weights(self, weight: np.ndarray) -> np.ndarray:
+        """Weights (samples,) float32 of the training samples; `DataError` if they are none."""
+        samples = len(self.train_x)
+        if np.shape(weight) != (samples,):
+            raise DataError(f"{self.name}: {samples} training samples, but weights of shape {np.shape(weight)}")
+        with np.errstate(over="ignore"):
+            found = np.ascontiguousarray(weight, np.float32)
+        if not (np.isfinite(found).all() and found.min() >= 0 and found.any()):
+            raise DataError(f"{self.name}: weights of samples want finite numbers of at least 0, not all of them 0")
+        return found
 
     def __repr__(self) -> str:
         return as_text(*self._table())
@@ -179,6 +195,18 @@ class Dataset:
     def but(self, **changes: object) -> Dataset:
         """Copy with these fields changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
+
+
+def binary_targets(data: Dataset) -> Dataset:
+    """Data set whose labels of two classes are targets 0 and 1 of one output; any other data set itself."""
+    if data.has_targets or data.train_y is None or data.classes != 2:
+        return data
+
+    def target(y: np.ndarray | None) -> np.ndarray | None:
+        return None if y is None else y.astype(np.float32)
+
+    valid_y, test_y = target(data.valid_y), target(data.test_y)
+    return data.but(train_y=target(data.train_y), valid_y=valid_y, test_y=test_y, class_names=())
 
 
 def pixels(x: np.ndarray, scale: float) -> np.ndarray:

@@ -50,6 +50,7 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
         return None if values is None else values[which]
 
     changes: dict[str, object] = {"train_x": dataset.train_x[train], "train_y": take(dataset.train_y, train)}
+    changes["train_weight"] = take(dataset.train_weight, train)
     if validation:
         changes |= {"valid_x": dataset.train_x[valid], "valid_y": take(dataset.train_y, valid)}
     return dataset.but(**changes)

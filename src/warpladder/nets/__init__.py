@@ -34,8 +34,12 @@ from .layers import Linear as Linear
 from .layers import ReLU as ReLU
 from .layers import Shape as Shape
 from .layers import Upsample2d as Upsample2d
+from .losses import LOSSES as LOSSES
+from .losses import BCEWithLogitsLoss as BCEWithLogitsLoss
 from .losses import CrossEntropyLoss as CrossEntropyLoss
 from .losses import ElementLoss as ElementLoss
+from .losses import HuberLoss as HuberLoss
+from .losses import L1Loss as L1Loss
 from .losses import Loss as Loss
 from .losses import MSELoss as MSELoss
 from .net import Net as Net

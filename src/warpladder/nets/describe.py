@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from difflib import get_close_matches
 from typing import Any
 
 from ..errors import NetError
 from ..errors.arguments import listed, shown
 from ..files.python import OURS, home
-from . import CrossEntropyLoss, Layer, Loss, MSELoss, Net
-
-LOSSES: dict[str, type[Loss]] = {kind.__name__: kind for kind in (CrossEntropyLoss, MSELoss)}
+from . import LOSSES, Layer, Loss, Net
 
 
 def net_to_json(net: Net) -> dict[str, Any]:
-    """Description of a net that `json` can write: {"name", "in_shape", "layers", "loss"}."""
+    """Description of a net that `json` can write: {"name", "in_shape", "layers", "loss"}; the loss is its name, or with
+    settings a dict as those of layers.
+    """
     layers = [
         {"type": type(layer).__name__, **_from(layer), **asdict(layer)}  # type: ignore[call-overload]
         for layer in net.layers
     ]
-    return {"name": net.name, "in_shape": list(net.in_shape), "layers": layers, "loss": type(net.loss).__name__}
+    return {"name": net.name, "in_shape": list(net.in_shape), "layers": layers, "loss": _loss_to_json(net.loss)}
 
 
 def net_from_json(value: Any) -> Net:
@@ -29,9 +31,38 @@ def net_from_json(value: Any) -> Net:
     name, in_shape, layers, loss = value["name"], value["in_shape"], value["layers"], value["loss"]
     if not isinstance(name, str) or not isinstance(in_shape, list) or not isinstance(layers, list):
         raise NetError("a net's description wants a name, and lists for in_shape and layers")
-    if not isinstance(loss, str) or loss not in LOSSES:
-        raise NetError(f"there is no loss {shown(loss)}; there are {', '.join(LOSSES)}")
-    return Net(name, tuple(in_shape), tuple(map(_layer, range(len(layers)), layers)), LOSSES[loss]())
+    return Net(name, tuple(in_shape), tuple(map(_layer, range(len(layers)), layers)), loss_of(loss))
+
+
+def _loss_to_json(loss: Loss) -> str | dict[str, Any]:
+    settings = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(loss).items()}
+    name = type(loss).__name__
+    return name if loss == LOSSES[name]() else {"type": name, **settings}
+
+
+def loss_of(value: Any) -> Loss:
+    """Loss of its name, or of a dict of "type" and settings; `NetError` if there is none such."""
+    kind, settings = (value.get("type"), value) if isinstance(value, dict) else (value, {})
+    if not isinstance(kind, str) or kind not in LOSSES:
+        raise NetError(f"there is no loss {shown(kind)}{meant(kind, LOSSES)}; there are {', '.join(LOSSES)}")
+    return made_loss(kind, {key: given for key, given in settings.items() if key != "type"})
+
+
+def made_loss(kind: str, settings: dict[str, Any]) -> Loss:
+    """Loss of this name with settings; `NetError` names one that it lacks."""
+    known = [each.name for each in fields(LOSSES[kind])]
+    for name in settings:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has no settings"
+            raise NetError(f"loss: {kind} has no {name!r}{meant(name, known)}: {has}")
+    return LOSSES[kind](**settings)
+
+
+def meant(word: object, known: Iterable[str]) -> str:
+    """Question " (did you mean ...?)" if a known name is close to the word in any case of letters, else ""."""
+    by_lower = {name.lower(): name for name in known}
+    close = get_close_matches(str(word).lower(), by_lower, 1, 0.65)
+    return f" (did you mean {by_lower[close[0]]!r}?)" if close else ""
 
 
 def _from(layer: Layer) -> dict[str, str]:

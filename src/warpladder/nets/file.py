@@ -8,7 +8,6 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from ..errors import ArgumentError, NetError
 from ..errors.arguments import called_by_name, shown
 from ..files.python import call, run_file
 from . import ZOO, Layer, Loss, Net, Shape, is_named
-from .describe import LOSSES
+from .describe import loss_of, meant
 from .torch_module import net_of_module
 
 ENDINGS = (".toml", ".py")
@@ -126,10 +125,7 @@ def _loss(table: dict[str, Any]) -> Loss:
             "input, "
             "above the first [[layers]]"
         )
-    kind = table["loss"]
-    if not isinstance(kind, str) or kind not in LOSSES:
-        raise NetError(f"there is no loss {shown(kind)}{_meant(kind, LOSSES)}: there are {', '.join(LOSSES)}")
-    return LOSSES[kind]()
+    return loss_of(table["loss"])
 
 
 def _layer(index: int, table: Any) -> Layer:
@@ -140,7 +136,7 @@ def _layer(index: int, table: Any) -> Layer:
         raise NetError(f'layer {index}: has no type: add, for example, type = "Linear"')
     if not isinstance(kind, str) or kind not in Layer.known:
         raise NetError(
-            f"layer {index}: there is no layer {shown(kind)}{_meant(kind, Layer.known)}: "
+            f"layer {index}: there is no layer {shown(kind)}{meant(kind, Layer.known)}: "
             f"there are {', '.join(Layer.known)}"
         )
     settings = {key: value for key, value in table.items() if key != "type"}
@@ -161,14 +157,7 @@ def _layer(index: int, table: Any) -> Layer:
 def _only_known(given: Iterable[str], known: tuple[str, ...], complaint: str) -> None:
     for key in given:
         if key not in known:
-            raise NetError(f"{complaint.format(key)}{_meant(key, known)}: it has {', '.join(known) or 'no settings'}")
-
-
-def _meant(word: object, known: Iterable[str]) -> str:
-    """Question " (did you mean ...?)" if a known name is close to the word in any case of letters, else ""."""
-    by_lower = {name.lower(): name for name in known}
-    close = get_close_matches(str(word).lower(), by_lower, 1, 0.65)
-    return f" (did you mean {by_lower[close[0]]!r}?)" if close else ""
+            raise NetError(f"{complaint.format(key)}{meant(key, known)}: it has {', '.join(known) or 'no settings'}")
 
 
 def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: int) -> Net:

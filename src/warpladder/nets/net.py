@@ -76,6 +76,10 @@ class Net:
                 )
         if not any(layer.param_shapes(s) for layer, s in zip(self.layers, shapes, strict=False)):
             raise NetError(f"net {self.name!r} has no layer with parameters: there is nothing to train")
+        try:
+            self.loss.check(math.prod(self.out_shape))
+        except NetError as error:
+            raise NetError(f"net {self.name!r}: {error}") from None
         if isinstance(self.loss, CrossEntropyLoss) and len(self.out_shape) != 1:
             raise NetError(
                 f"net {self.name!r}: CrossEntropyLoss wants logits (classes,), "
@@ -101,7 +105,7 @@ class Net:
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
         """Table that shows the net: title, heads, a row for each layer, and the sums."""
-        title = f"Net {self.name!r}: {dims(self.in_shape)} to {dims(self.out_shape)}, {type(self.loss).__name__}"
+        title = f"Net {self.name!r}: {dims(self.in_shape)} to {dims(self.out_shape)}, {self.loss}"
         rows: list[tuple[str, ...]] = []
         for index, layer in enumerate(self.layers):
             count = sum(map(math.prod, layer.param_shapes(self.shapes[index]).values()))

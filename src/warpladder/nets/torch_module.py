@@ -13,9 +13,8 @@ from typing import Any, cast
 
 from ..errors import ArgumentError, NetError
 from ..errors.arguments import kind_of, shown
-from .describe import LOSSES
 from .layers import Layer, Shape
-from .losses import CrossEntropyLoss, Loss, MSELoss
+from .losses import LOSSES, CrossEntropyLoss, Loss, MSELoss
 from .net import Net
 
 #: Layers whose classes have another name in `torch.nn`.
@@ -165,10 +164,11 @@ def _loss(loss: Any) -> Loss | None:
         raise NetError(f"{type(loss).__name__} has reduction={loss.reduction!r}: losses here are means")
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     settings = {name: getattr(loss, name) for name in known if hasattr(loss, name)}
-    usual = {"ignore_index": -100, "label_smoothing": 0.0, "weight": None, "pos_weight": None}
+    usual = {"ignore_index": -100, "weight": None}
     for name, value in usual.items():
-        if name not in known and getattr(loss, name, value) not in (value, None):
-            raise NetError(f"{type(loss).__name__} has {name}={shown(getattr(loss, name))}, which it lacks here")
+        given = getattr(loss, name, value)
+        if name not in known and given is not None and given is not value and given != value:
+            raise NetError(f"{type(loss).__name__} has {name}={shown(given)}, which it lacks here")
     return kind(**settings)
 
 

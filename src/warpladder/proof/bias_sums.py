@@ -46,16 +46,16 @@ class BiasSums:
         self.truth: dict[int, np.ndarray] = {}
         self.errors: dict[int, np.ndarray] = {}
 
-    def add_truth(self, some: np.ndarray, of: int, layer: int, dy: np.ndarray) -> None:
+    def add_truth(self, some: np.ndarray, layer: int, dy: np.ndarray) -> None:
         """Add the truth of distinct samples.
 
-        some : (samples,) their numbers; dy : (samples, channels, ...), of a mean loss over `of` samples.
+        some : (samples,) their numbers; dy : (samples, channels, ...), of the whole batch's mean loss.
         """
         if layer not in self.truth:
             shape = int(self.which.max()) + 1, dy.shape[1], int(np.prod(dy.shape[2:]))
             self.truth[layer] = np.zeros(shape, self.kind.element)
             self.errors[layer] = np.zeros(shape[:2])
-        self.truth[layer][some] = dy.reshape(len(dy), *self.truth[layer].shape[1:]) * (of / len(self.which))
+        self.truth[layer][some] = dy.reshape(len(dy), *self.truth[layer].shape[1:])
 
     def add_witness(self, first: int, layer: int, dy: np.ndarray) -> None:
         """Add the witness's terms of the batch's samples from number `first` on.

@@ -25,10 +25,10 @@ from .bias_sums import BiasSums
 from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
 from .places import Moments, Places, places_in
 from .reference import ReferenceTrainer, slices
-from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep, truth
+from .reference_cases import ReferenceCase, ReferenceStep, truth
 from .samples import SampleSource
 from .whole_batches import cancelled_biases, drawn_buffers, moved_together, whole_step
-from .witness import amplified_errors, fit_to_predict, misfit, misfit_in_coarse
+from .witness import amplified_errors, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
@@ -40,6 +40,7 @@ REDRAWS = 8  # batches that are tried at a state until one is fit
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
+WEIGHTS = (0.25, 2.0)  # range of weights of samples
 
 
 class TooManyKinks(Exception):
@@ -74,11 +75,15 @@ class CaseMaker:
     rng : numpy.random.Generator
     precision : str or Precision
         Precision of the trainer's products.
+    weighted : bool
+        True if samples have weights.
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str | Precision = "fp32"
-    ) -> None:
+        self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str | Precision = "fp32",
+        weighted: bool = False,
+    ) -> None:  # fmt: skip
+        self.weighted = weighted
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         self.seed = int(rng.integers(2**31))  # of initial weights other than the configuration's and the caller's
         self.moments = Moments(config, self.seed)
@@ -123,6 +128,7 @@ class CaseMaker:
         batch = config.batch(n)
         x_all = np.zeros((n, *self.net.in_shape), source.dtype)
         y_all = np.zeros((n, source.outputs), np.float32) if source.outputs else np.zeros(n, np.int32)
+        weights = np.ones(n, np.float32) if self.weighted else None
         steps: list[ReferenceStep] = []
         rate = 0.0
         for number in wanted.steps:
@@ -131,11 +137,13 @@ class CaseMaker:
             x_all[positions] = data.train_x
             if data.train_y is not None:
                 y_all[positions] = data.train_y
+            if weights is not None:
+                weights[positions] = data.train_weight
             rate = rate if steps else self._rate(step)
             steps.append(step)
             after, held = step.after(config.but(learning_rate=rate, schedule=Constant()))
             state = State(after, held, step.state.step + 1, step.buffers)
-        dataset = self._dataset(wanted.name, x_all, y_all, source.scale)
+        dataset = self._dataset(wanted.name, x_all, y_all, source.scale, weights)
         return ReferenceCase(wanted.name, dataset, order, tuple(steps), wanted.updates)
 
     def _fit_step(
@@ -164,9 +172,12 @@ class CaseMaker:
                 return step, data
         raise Unfit(reason)
 
-    def _dataset(self, name: str, x: np.ndarray, y: np.ndarray, scale: float) -> Dataset:
+    def _dataset(
+        self, name: str, x: np.ndarray, y: np.ndarray, scale: float, weights: np.ndarray | None
+    ) -> Dataset:  # fmt: skip
         labels = goals(self.net, y)
-        return Dataset(name, x, labels, x[:1], None if labels is None else labels[:1], scale)
+        tested = None if labels is None else labels[:1]
+        return Dataset(name, x, labels, x[:1], tested, scale, train_weight=weights)
 
     def _step(
         self, wanted: _WantedCase, source: SampleSource, state: State, place: tuple[int, int]
@@ -186,42 +197,23 @@ class CaseMaker:
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
         adds = wanted.updates and not self.precision.coarse and not self.net.normalizes
         sums = BiasSums(self.net, which, self.precision) if adds else None
-        reference = ReferenceTrainer(self.net, self.config, rounded)
-        results = (0.0, 0, rounded.params) if self.net.normalizes else truth(reference, seen, y, counts, places, sums)
+        weights = self.rng.uniform(*WEIGHTS, count).astype(np.float32) if self.weighted else None
+        batch, reference = (seen, y, counts, places, weights), ReferenceTrainer(self.net, self.config, rounded)
+        results = (0.0, 0, rounded.params) if self.net.normalizes else truth(reference, *batch, sums=sums)
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
         if self.net.normalizes:
-            step = whole_step(reference, step, seen, y, self.precision, places)
-        data = self._dataset("batch", x[which], y[which], source.scale)
+            step = whole_step(reference, step, seen, y, self.precision, places, weights)
+        of_batch = None if weights is None else weights[which]
+        data = self._dataset("batch", x[which], y[which], source.scale, of_batch)
         if not self.precision.coarse:
             return step, data, *misfit(self.net, data, step, self.precision, sums, places, wanted.updates)
-        batch = seen, y, counts, places
         return step, data, *misfit_in_coarse(self.net, batch, step, self.precision, wanted.updates)
-
-    def pools(self, sources: Sequence[SampleSource], most: int) -> tuple[State, tuple[PredictionPool, ...]]:
-        """A state, and a pool of at most `most` samples of each source to predict at it."""
-        for i in range(1, STARTS):
-            state = State(self._start(i), buffers=drawn_buffers(self.net, self.rng))
-            found = tuple(pool for pool in (self._pool(state, source, most) for source in sources) if pool is not None)
-            if len(found) == len(sources):
-                return state, found
-        raise NoReferenceStep(f"no samples were found for net {self.net.name!r} that are fit to judge its output by")
-
-    def _pool(self, state: State, source: SampleSource, most: int) -> PredictionPool | None:
-        reference = ReferenceTrainer(self.net, self.config, state)
-        count = min(most, self.distinct)
-        for _ in range(REDRAWS):
-            x, _ = source(self.rng, count)
-            truth = reference.predict(x, source.scale)
-            alone = fit_to_predict(self.net, x, source.scale, state, truth, self.precision)
-            if len(alone) and np.any(truth):
-                return PredictionPool(x, source.scale, truth, alone)
-        return None
 
     def moving_start(self, number: int, made: int, dataset: Dataset, order: Order) -> tuple[State, float]:
         """Start `number` with drawn slots after `made` updates, and the rate at which a step takes the whole loss off,
         to first order.
         """
-        state = State(self._start(number), step=made, buffers=drawn_buffers(self.net, self.rng))
+        state = State(self.start(number), step=made, buffers=drawn_buffers(self.net, self.rng))
         state = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, state)
         reference.load(dataset)
@@ -235,10 +227,10 @@ class CaseMaker:
     def _starts(self) -> Iterator[tuple[np.ndarray, bool]]:
         """Starts to try, each with True if every tensor must move there; at the last one tensors may stand still."""
         for number in range(STARTS):
-            yield self._start(number), True
-        yield self._start(0), False
+            yield self.start(number), True
+        yield self.start(0), False
 
-    def _start(self, number: int) -> np.ndarray:
+    def start(self, number: int) -> np.ndarray:
         """Start (param_count,): initial weights, with biases other than zero but for number 0; in fp64 no weight is a
         float32 number.
         """
@@ -289,7 +281,8 @@ class CaseMaker:
         for _ in range(CANDIDATES):
             x, y = source(self.rng, count)
             for some in slices(self.net, count):  # no more are looked at than are wanted
-                keep = away_from_kinks(reference, pixels(x[some], source.scale).astype(np.float64), self.precision)
+                seen = pixels(x[some], source.scale).astype(np.float64)
+                keep = away_from_kinks(reference, seen, self.precision, y=y[some])
                 xs.append(x[some][keep])
                 ys.append(y[some][keep])
                 if sum(map(len, xs)) >= count:
@@ -323,7 +316,7 @@ class CaseMaker:
             tried = np.resize(left, max(count, CANDIDATES)) if attempt else left
             drawn = source(self.rng, len(tried)) if attempt else (x, y)
             seen = pixels(drawn[0], source.scale).astype(np.float64)
-            suits = away_from_kinks(reference, seen, self.precision, places[tried])
+            suits = away_from_kinks(reference, seen, self.precision, places[tried], drawn[1])
             x[tried[suits]], y[tried[suits]] = drawn[0][suits], drawn[1][suits]
             left = np.setdiff1d(left, tried[suits])
             if not len(left):
@@ -339,7 +332,7 @@ class CaseMaker:
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)
         if not screens:
             return rounded, x, y
-        clear = is_clear_or_tied(ReferenceTrainer(self.net, self.config, rounded), seen, self.precision)
+        clear = is_clear_or_tied(ReferenceTrainer(self.net, self.config, rounded), seen, y, self.precision)
         if coarse and np.count_nonzero(clear) < count:
             raise Unfit("too few samples have a largest logit that rounding cannot change")
         first = np.argsort(~clear, kind="stable")[:count]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, cached_property
@@ -16,17 +16,20 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Conv2d, MSELoss, Net
+from ..nets import Conv2d, ElementLoss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
-from .case_maker import BATCH_FLOPS, CaseMaker
+from ..trainers.base import State
+from .case_maker import BATCH_FLOPS, REDRAWS, STARTS, CaseMaker, NoReferenceStep
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
 from .learnt import make_learnt
 from .places import in_epoch
-from .reference_cases import ReferenceCase, ReferenceStep
+from .reference import ReferenceTrainer
+from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
-from .whole_batches import cancelled_biases, rest_of
+from .whole_batches import cancelled_biases, drawn_buffers, rest_of
+from .witness import fit_to_predict
 
 FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case, at least: more than 16 bits can count
@@ -67,7 +70,37 @@ def ends_on_grid(net: Net) -> bool:
     length, not with its root.
     """
     last = max((place.layer for place in param_slices(net)), default=-1)
-    return isinstance(net.loss, MSELoss) and any(switches(layer) for layer in net.layers[last + 1 :])
+    return isinstance(net.loss, ElementLoss) and any(switches(layer) for layer in net.layers[last + 1 :])
+
+
+def make_pools(
+    maker: CaseMaker, sources: Sequence[SampleSource], most: int
+) -> tuple[State, tuple[PredictionPool, ...]]:  # fmt: skip
+    """A state, and a pool of at most `most` samples of each source to predict at it."""
+    for i in range(1, STARTS):
+        state = State(maker.start(i), buffers=drawn_buffers(maker.net, maker.rng))
+        found = tuple(pool for pool in (_pool(maker, state, source, most) for source in sources) if pool is not None)
+        if len(found) == len(sources):
+            return state, found
+    raise NoReferenceStep(f"no samples were found for net {maker.net.name!r} that are fit to judge its output by")
+
+
+def _pool(maker: CaseMaker, state: State, source: SampleSource, most: int) -> PredictionPool | None:
+    """Pool of at most `most` samples of a source that are fit to be predicted at a state; None if few are."""
+    reference = ReferenceTrainer(maker.net, maker.config, state)
+    count = min(most, maker.distinct)
+    for _ in range(REDRAWS):
+        x, _ = source(maker.rng, count)
+        truth = reference.predict(x, source.scale)
+        alone = fit_to_predict(maker.net, x, source.scale, state, truth, maker.precision)
+        if len(alone) and np.any(truth):
+            return PredictionPool(x, source.scale, truth, alone)
+    return None
+
+
+def _weighted(data: Dataset | None) -> bool:
+    """True if samples of a proof have weights, as those of its data set."""
+    return data is not None and data.train_weight is not None
 
 
 class Cases:
@@ -104,7 +137,7 @@ class Cases:
     ) -> None:  # fmt: skip
         began = time.perf_counter()
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
-        make, outputs = CaseMaker(net, config, rng, precision), outputs_of(net, data)
+        make, outputs = CaseMaker(net, config, rng, precision, _weighted(data)), outputs_of(net, data)
         self.batch = b = config.batch_size or FULL
         self.name = "" if data is None else data.name
         part, rest = rest_of(net, b, (b * 3 // 5 | 1) if b > 2 else b - 1), rest_of(net, b, 1)
@@ -135,7 +168,7 @@ class Cases:
         self.far = make.case("far", far, long, steps=self._last_steps(far))
         self.source, self.screened = bytes_like, screened
         self.maker = make
-        self.predicted, self.pools = make.pools((Noise(net, np.float32, outputs), bytes_like), 2 * b + 3)
+        self.predicted, self.pools = make_pools(make, (Noise(net, np.float32, outputs), bytes_like), 2 * b + 3)
         self.seconds = time.perf_counter() - began
 
     def _order(self, n: int, shuffle: bool = True) -> Order:

@@ -196,7 +196,8 @@ class _Trajectory:
                 places = places_in(net, order, step * batch, step * batch + len(some))
                 y = None if all_y is None else all_y[some]
                 entering = trainer.activations(all_x[some], places)
-                loss, _, moved = trainer.gradients(all_x[some], y, entering=entering, places=places)
+                shares = None if trainer.shares is None else trainer.shares.at(some)
+                loss, _, moved = trainer.gradients(all_x[some], y, None, entering, places, shares)
                 trainer.buffers = trainer.moved_buffers(entering)
                 trainer.params = exact
                 rate = rates[len(losses)]

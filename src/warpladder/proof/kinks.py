@@ -18,32 +18,37 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..machine.precision import Precision, named
-from ..nets import CrossEntropyLoss, Net
+from ..nets import CrossEntropyLoss, L1Loss, Net
 from ..nets.params import param_slices
 from ..ops.tables import reference as layers
 from ..trainers.base import State
-from .bounds import distance_bound, output_bound, products, roundings
+from .bounds import distance_bound, output_bound, output_scale, products, roundings
 from .places import Places
 from .reference import ReferenceTrainer, slices
 
 
 def away_from_kinks(
-    reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32", places: Places | None = None
-) -> np.ndarray:
+    reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32", places: Places | None = None,
+    y: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
     """(n,) bool: True for samples of x (n, *in_shape) float64 whose kinks and largest logit rounding cannot change, at
-    their places in the order if the net draws masks.
+    their places in the order if the net draws masks, and whose outputs it cannot move across the kink of L1Loss.
+
+    y : (n,) labels or (n, outputs) targets; None for samples that are not trained on.
     """
     out = np.zeros(len(x), np.bool_)
     for some in slices(reference.net, len(x)):
-        out[some] = _away_from_kinks(reference, x[some], precision, None if places is None else places[some])
+        at = None if places is None else places[some]
+        out[some] = _away_from_kinks(reference, x[some], precision, at, None if y is None else y[some])
     return out
 
 
 def _away_from_kinks(
-    reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision, places: Places | None
-) -> np.ndarray:
+    reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision, places: Places | None,
+    y: np.ndarray | None,
+) -> np.ndarray:  # fmt: skip
     """(n,) bool, as `away_from_kinks`, for all samples at once; a sample too close to a kink goes no further."""
-    net, clear = reference.net, np.arange(len(x))
+    net, clear, given = reference.net, np.arange(len(x)), x
     out = np.zeros(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
         if i > net.first_trained and layers.switches(layer):
@@ -53,6 +58,8 @@ def _away_from_kinks(
                 return out
         x = reference.leaving(i, x, places)
     out[clear] = has_clear_argmax(net, x, precision)
+    if y is not None:
+        out[clear] &= has_clear_sign(net, x, reference.target(given, y)[clear], precision)
     return out
 
 
@@ -70,6 +77,17 @@ def has_clear_argmax(net: Net, out: np.ndarray, precision: str | Precision = "fp
     return clear | (np.sort(out, axis=1)[:, -2:] == 0).all(axis=1) if net.layers[-1].is_random else clear
 
 
+def has_clear_sign(net: Net, out: np.ndarray, target: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
+    """(n,) bool: True for outputs (n, *out_shape) float64 that rounding cannot move across their targets, shaped alike.
+
+    Only L1Loss has a gradient that jumps there; of a difference that is 0 in every program it is 0.
+    """
+    if not isinstance(net.loss, L1Loss):
+        return np.ones(len(out), np.bool_)
+    apart = np.abs(out - target) > output_bound(net, precision) * output_scale(out)
+    return np.asarray(apart.reshape(len(out), -1).all(axis=1))
+
+
 def gaps(out: np.ndarray) -> np.ndarray:
     """(n,) differences of the two largest of each row of out, (n, classes)."""
     largest = np.sort(out, axis=1)
@@ -77,15 +95,23 @@ def gaps(out: np.ndarray) -> np.ndarray:
 
 
 def has_classes(net: Net, is_coarse: bool) -> bool:
-    """True if samples on a grid are screened for a clear largest logit: a random layer's mask changes it anyway."""
-    return isinstance(net.loss, CrossEntropyLoss) and (is_coarse or not net.is_random)
+    """True if samples on a grid are screened for a clear largest logit, or output of L1Loss: a random layer's mask
+    changes it anyway.
+    """
+    return isinstance(net.loss, CrossEntropyLoss | L1Loss) and (is_coarse or not net.is_random)
 
 
-def is_clear_or_tied(reference: ReferenceTrainer, x: np.ndarray, precision: Precision) -> np.ndarray:
+def is_clear_or_tied(
+    reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, precision: Precision
+) -> np.ndarray:  # fmt: skip
     """(n,) bool: True for samples x, (n, *in_shape) float64, whose largest logit is clear, or but for coarse formats
-    ties exactly.
+    ties exactly; with L1Loss, whose outputs are away from their targets.
+
+    y : (n,) labels or (n, outputs) targets.
     """
     outputs = reference.through(x)
+    if isinstance(reference.net.loss, L1Loss):
+        return has_clear_sign(reference.net, outputs, reference.target(x, y), precision)
     clear = has_clear_argmax(reference.net, outputs, precision)
     return clear if precision.coarse or outputs.shape[1] == 1 else clear | (gaps(outputs) == 0)
 

@@ -16,12 +16,13 @@ import numpy as np
 
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
-from ..nets import Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, MaxPool2d, ReLU, Upsample2d
+from ..nets import BCEWithLogitsLoss, Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, MaxPool2d, ReLU, Upsample2d
 from ..nets.params import param_slices, views
+from ..ops.loss import reference as losses
 from ..trainers.base import State, goals
 from .bounds import loss_bound, output_bound, update_bounds
 from .case_maker import CaseMaker, TooManyKinks, Unfit
-from .kinks import has_clear_argmax
+from .kinks import has_clear_argmax, has_clear_sign
 from .places import Places, places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
@@ -86,10 +87,11 @@ class _Drawer:
             if self.is_classifier:
                 state, y = self._sharpened(kind, state, entering[-1])
             else:
+                is_binary = isinstance(self.net.loss, BCEWithLogitsLoss)
                 powers = FEW_POWERS if self.coarse else MORE_POWERS if self.maker.plain else POWERS
                 power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(powers))
                 state, scale = self._scaled(state, power), scale * power
-                y = y * y.dtype.type(power) if y.ndim == 2 else y
+                y = y * y.dtype.type(power) if y.ndim == 2 and not is_binary else y
             labels = goals(self.net, y)
             data = Dataset(kind, x, labels, x[:1], None if labels is None else labels[:1], scale)
             step = self._step(state, data, entering, places_in(self.net, order, 0, len(x)))
@@ -189,9 +191,10 @@ class _Drawer:
             largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
             uncertainty, off = self._uncertainty(reference, entering, y, places)
         else:
-            uncertainty, off = self._uncertainty_of_residuals(
-                reference, entering, x if (goal := goals(net, y)) is None else goal, places
-            )
+            target = reference.target(x, y)
+            if not np.all(has_clear_sign(net, entering[-1], target, precision)):
+                return None
+            uncertainty, off = self._uncertainty_of_residuals(reference, entering, target, places)
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
         bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
@@ -217,11 +220,11 @@ class _Drawer:
         """Errors of each gradient, (param_count,), and of the loss, from the rounding of outputs: a trained net's are
         close to their targets, and the difference has fewer digits than either.
         """
-        out = entering[-1]
+        out, loss = entering[-1], self.net.loss
         rounding = output_bound(self.net, self.maker.precision) * float(np.sqrt(np.mean(out**2)))
-        return self._spread(
-            reference, entering, np.full(out.shape, 2 * rounding / out.size), places
-        ), 2 * rounding * float(np.mean(np.abs(out - target.reshape(out.shape))))
+        errors = np.full(out.shape, losses.curvature(loss) * rounding / out.size)
+        off = rounding * float(np.abs(losses.backward(loss, out, target)).sum())
+        return self._spread(reference, entering, errors, places), off
 
     def _uncertainty(
         self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray, places: Places | None
@@ -230,18 +233,19 @@ class _Drawer:
 
         entering : `activations` of the samples.
         """
-        kind, n = self.maker.precision, len(y)
-        logits = entering[-1]
+        kind, of_net = self.maker.precision, self.net.loss
+        assert isinstance(of_net, CrossEntropyLoss)
+        logits, share = entering[-1], losses.shares(of_net, y, len(y))[:, None]
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
-        label = np.zeros(p.shape)
-        label[np.arange(n), y] = 1.0
+        q = losses.wanted(of_net, y, p.shape[1])
+        every = q.sum(axis=1, keepdims=True)
         # a logit's rounding error, at most
         rounding = output_bound(self.net, kind) * np.abs(logits).max(axis=1, keepdims=True)
-        errors = (ROUNDINGS * kind.roundoff * (p + label) + 2 * p * (1 - p) * rounding) / n
-        wrong = 1 - p[np.arange(n), y]
-        loss = float(np.mean(2 * wrong * rounding[:, 0] + ROUNDINGS * kind.roundoff * np.log(p.shape[1] + 1)))
-        return self._spread(reference, entering, errors, places), loss
+        errors = share * (ROUNDINGS * kind.roundoff * (p * every + q) + 2 * p * (1 - p) * every * rounding)
+        slope = np.abs(p * every - q).sum(axis=1, keepdims=True)
+        own = ROUNDINGS * kind.roundoff * every * np.log(p.shape[1] + 1)
+        return self._spread(reference, entering, errors, places), float(np.sum(share * (slope * rounding + own)))
 
     def _spread(
         self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray, places: Places | None

@@ -12,16 +12,16 @@ from ..config import TrainConfig
 from ..data.order import Order
 from ..errors import DataError
 from ..machine.precision import named
-from ..nets import Conv2d, CrossEntropyLoss, Layer, Linear, Net
+from ..nets import Conv2d, Layer, Linear, Net
 from ..nets.params import buffer_views, views
 from ..ops.batchnorm import reference as batchnorm
-from ..ops.cross_entropy import reference as cross_entropy
 from ..ops.dropout.reference import masked
 from ..ops.gather import reference as gather
-from ..ops.mse import reference as mse
+from ..ops.loss import reference as losses
 from ..ops.tables import reference as layers
 from ..ops.update import reference as update
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, goals
+from ..trainers.shares import BatchShares
 from .places import Places, places_in
 from .tolerance import rounded
 
@@ -70,6 +70,7 @@ class ReferenceTrainer(Trainer):
     ) -> None:  # fmt: skip
         self.net, self.config, self.precision, self.stores = net, config, named(precision), stores
         self.dataset: Dataset | None = None
+        self.shares: BatchShares | None = None
         self.set_state(state)
 
     @property
@@ -92,7 +93,7 @@ class ReferenceTrainer(Trainer):
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset, self.config)
-        self.dataset = dataset
+        self.dataset, self.shares = dataset, BatchShares.of(self.net.loss, dataset, self.config)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.dataset is None:
@@ -105,8 +106,9 @@ class ReferenceTrainer(Trainer):
             first_at, last_at = step * batch, min((step + 1) * batch, samples)
             x, y = self.batch(order.indices(first_at, last_at))
             places = places_in(self.net, order, first_at, last_at)
+            shares = None if self.shares is None else self.shares.at(order.indices(first_at, last_at))
             entering = self.activations(x, places)
-            log.loss[row], log.correct[row], g = self.gradients(x, y, entering=entering, places=places)
+            log.loss[row], log.correct[row], g = self.gradients(x, y, None, entering, places, shares)
             self.buffers = self.moved_buffers(entering)
             log.size[row] = len(x)
             rate = float(self.config.rates(self.step, self.step + 1, samples)[0])
@@ -201,28 +203,30 @@ class ReferenceTrainer(Trainer):
         return self._factors(layer, *given) if self.precision.stored else given
 
     def gradients(
-        self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None, of: int | None = None,
-        entering: Sequence[np.ndarray] | None = None, places: Places | None = None,
+        self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None,
+        entering: Sequence[np.ndarray] | None = None, places: Places | None = None, shares: np.ndarray | None = None,
     ) -> tuple[float, int, np.ndarray]:  # fmt: skip
-        """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present
+        """Mean loss, number of correct samples (0 without labels) and the loss's gradient (param_count,) at the present
         parameters.
 
-        x is (n, *in_shape) float64, y (n,) labels or (n, outputs) targets; without targets MSELoss takes x for its
-        target and ignores y. `of` makes loss and gradient those that x adds to the mean over `of` samples.
-        entering : `activations` of x, if they are known. places : as `activations` takes them.
+        x is (n, *in_shape) float64, y (n,) labels or (n, outputs) targets; without targets x is the target and y is
+        ignored. shares : (n,) of the samples in the mean of their batch; None for those of a batch without weights of
+        samples. entering : `activations` of x, if they are known. places : as `activations` takes them.
         """
         entering = self.activations(x, places) if entering is None else entering
         out = entering[-1]
-        if isinstance(self.net.loss, CrossEntropyLoss):
-            assert y is not None
-            loss, correct = cross_entropy.forward(out, y), cross_entropy.correct(out, y)
-            d = cross_entropy.backward(out, y)
-        else:
-            target = (x if (goal := goals(self.net, y)) is None else goal).reshape(out.shape)
-            loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
-        if of is not None and of != len(x):
-            loss, d = loss * (len(x) / of), d * (len(x) / of)
-        return loss, correct, self.pulled_back(entering, d, watch, places)
+        kind, target = self.net.loss, self.target(x, y)
+        if shares is None:
+            shares = losses.shares(kind, y, len(x))
+        loss, correct = losses.forward(kind, out, target, shares), losses.correct(kind, out, target)
+        return loss, correct, self.pulled_back(entering, losses.backward(kind, out, target, shares), watch, places)
+
+    def target(self, x: np.ndarray, y: np.ndarray | None) -> np.ndarray:
+        """Labels (n,) or targets (n, *out_shape) of samples x (n, *in_shape): of y, or x itself without any."""
+        goal = goals(self.net, y)
+        if goal is not None and goal.ndim == 1:
+            return goal
+        return (x if goal is None else goal).reshape(len(x), *self.net.out_shape)
 
     def pulled_back(
         self, entering: Sequence[np.ndarray], d: np.ndarray, watch: Watch | None = None, places: Places | None = None

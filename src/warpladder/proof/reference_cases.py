@@ -12,6 +12,7 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..nets import Net
 from ..nets.params import param_slices
+from ..ops.loss import reference as losses
 from ..ops.update import reference as update
 from ..trainers.base import State
 from .bias_sums import BiasSums
@@ -101,7 +102,9 @@ class ReferenceCase:
         source[order.indices(0, order.n)] = self.order.indices(0, order.n)
         data = self.dataset
         labels = None if data.train_y is None else np.ascontiguousarray(data.train_y[source])
-        moved = data.but(train_x=np.ascontiguousarray(data.train_x[source]), train_y=labels)
+        weights = None if data.train_weight is None else data.train_weight[source]
+        x = np.ascontiguousarray(data.train_x[source])
+        moved = data.but(train_x=x, train_y=labels, train_weight=weights)
         return replace(self, dataset=moved, order=order)
 
 
@@ -122,24 +125,25 @@ class PredictionPool:
 
 def truth(
     reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, places: Places | None = None,
-    sums: BiasSums | None = None,
+    weights: np.ndarray | None = None, sums: BiasSums | None = None,
 ) -> tuple[float, int, np.ndarray]:  # fmt: skip
     """Mean loss, correct samples and gradient of a batch with repeated samples.
 
     x : (n, *in_shape) float64; y : (n,) labels; counts : (n,) times that each sample is in the batch.
-    places : of the samples, if the net draws masks; then each is in the batch once.
+    places : of the samples, if the net draws masks; then each is in the batch once. weights : (n,) of the samples.
     sums : receives the gradient's true terms.
     """
     loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
+    total = float(counts @ losses.factors(reference.net.loss, y, len(x), weights))
+    shares = (np.ones(len(x)) if weights is None else weights.astype(np.float64)) / total
     for times in np.unique(counts):
         alike = np.flatnonzero(counts == times)
-        share = times * len(alike) / counts.sum()
         for part in slices(reference.net, len(alike)):
             some = alike[part]
-            watch = None if sums is None else partial(sums.add_truth, some, len(alike))
+            watch = None if sums is None else partial(sums.add_truth, some)
             at = None if places is None else places[some]
-            its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some], watch, len(alike), places=at)
-            loss += float(share * its_loss)
-            correct += int(times) * its_correct
-            gradient += share * its_gradient
+            found = reference.gradients(x[some], y[some], watch, places=at, shares=shares[some])
+            loss += float(times * found[0])
+            correct += int(times) * found[1]
+            gradient += times * found[2]
     return loss, correct, gradient

@@ -8,7 +8,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ..data.dataset import Dataset, pixels
-from ..nets import CrossEntropyLoss, Net
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, Net
+
+BETWEEN = 0.25  # share of binary targets that are soft
+TIES = 0.25  # share of targets that are 0
 
 
 class SampleSource(ABC):
@@ -23,6 +26,7 @@ class SampleSource(ABC):
     def __init__(self, net: Net, dtype: np.dtype, scale: float, outputs: int) -> None:
         self.shape, self.outputs = net.in_shape, outputs
         self.classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 1
+        self.is_binary, self.has_ties = isinstance(net.loss, BCEWithLogitsLoss), isinstance(net.loss, L1Loss)
         self.dtype, self.scale = dtype, scale
 
     @abstractmethod
@@ -30,9 +34,14 @@ class SampleSource(ABC):
         """Samples (count, *in_shape) of `dtype`, and labels (count,) int32 or targets (count, outputs) float32."""
 
     def goals(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Drawn labels, or targets from -1 to 1."""
+        """Drawn labels, or targets: from -1 to 1, or with BCEWithLogitsLoss 0, 1 and a few between."""
         if self.outputs:
-            return rng.uniform(-1, 1, (count, self.outputs)).astype(np.float32)
+            drawn = rng.uniform(-1, 1, (count, self.outputs)).astype(np.float32)
+            if self.is_binary:
+                return np.where(np.abs(drawn) < BETWEEN, np.abs(drawn), drawn > 0).astype(np.float32)
+            if self.has_ties:  # with outputs at a state of zeros
+                drawn[rng.random(drawn.shape) < TIES] = 0
+            return drawn
         return rng.integers(0, self.classes, count, np.int32)
 
 

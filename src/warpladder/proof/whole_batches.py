@@ -16,6 +16,7 @@ from ..machine.precision import Precision
 from ..nets import AdaptiveAvgPool2d, AvgPool2d, Flatten, LeakyReLU, MaxPool2d, Net, ReLU, Upsample2d
 from ..nets.params import buffer_slices, buffer_views, initial_buffers, param_slices, views
 from ..ops.batchnorm import reference as batchnorm
+from ..ops.loss import reference as losses
 from ..ops.tables import reference as layers
 from ..optimizers import SGD
 from ..trainers.base import State
@@ -106,11 +107,12 @@ def _shifts(a: np.ndarray, reach: float) -> np.ndarray:
 
 def whole_step(
     reference: ReferenceTrainer, step: ReferenceStep, x: np.ndarray, y: np.ndarray, precision: Precision,
-    places: Places | None = None,
+    places: Places | None = None, weights: np.ndarray | None = None,
 ) -> ReferenceStep:  # fmt: skip
     """The step with its results on the batch x (n, *in_shape) float64, y (n,) or (n, outputs), buffers among them.
 
-    The gradient of a cancelled bias is as uncertain as its terms' sizes, times the bound, make it.
+    weights : (n,) of the samples, if they have some. The gradient of a cancelled bias is as uncertain as its terms'
+    sizes, times the bound, make it.
     """
     net, names, limits = reference.net, cancelled_biases(reference.net), update_bounds(reference.net, len(x), precision)
     unsure = np.zeros(net.param_count)
@@ -121,7 +123,8 @@ def whole_step(
             at[name][...] = limits[name] * np.abs(dy).sum(axis=batchnorm.axes(dy))
 
     entering = reference.activations(x, places)
-    loss, correct, gradient = reference.gradients(x, y, watch, entering=entering, places=places)
+    shares = losses.shares(net.loss, y, len(x), weights)
+    loss, correct, gradient = reference.gradients(x, y, watch, entering, places, shares)
     return replace(
         step, loss=loss, correct=correct, gradient=gradient, uncertainty=unsure if names else None,
         buffers=reference.moved_buffers(entering), buffer_scales=buffer_scales(net, entering),

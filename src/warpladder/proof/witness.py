@@ -41,9 +41,9 @@ COARSE_SHARE = 0.25
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
 
-#: A batch with repetitions: samples (n, *in_shape) float64, labels (n,), times that each sample is in the batch, and
-#: the samples' places if the net draws masks.
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray, Places | None]
+#: A batch with repetitions: samples (n, *in_shape) float64, labels (n,), times that each sample is in the batch, the
+#: samples' places if the net draws masks, and their weights if they have some.
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray, Places | None, np.ndarray | None]
 
 
 class Witness(LayerwiseTrainer):

@@ -9,7 +9,10 @@ from ..results import Results, RungResult
 from ..results.text import words
 from .figures.svg import Canvas, NoPictures, picture
 
-SCORES = {"CrossEntropyLoss": "test accuracy", "MSELoss": "test MSE"}
+
+def score_name(loss: str) -> str:
+    """Name of the score of a net with this loss: "test accuracy", or the loss of the test part."""
+    return "test accuracy" if loss == "CrossEntropyLoss" else f"test {words.score_name(loss)}"
 
 
 def table(

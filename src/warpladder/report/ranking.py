@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..results import Results, RungResult
 from ..results.text import words
 from .compare import task
-from .html import SCORES, note, table
+from .html import note, score_name, table
 
 #: Rungs that have a column of their own: those that most climbs timed.
 COLUMNS = 8
@@ -46,7 +46,7 @@ def ranking(climbs: Sequence[Results], labels: Sequence[str]) -> str:
     ]
     timed = Counter(rung.name for climb in climbs for rung in climb.timed())
     names = [name for name, _ in timed.most_common(COLUMNS)]
-    score = SCORES.get(climbs[0].net.loss, "test")
+    score = score_name(climbs[0].net.loss)
     orders: list[tuple[str, Callable[[_Row], float | str | tuple[bool, bool, float]]]] = [
         ("time per epoch", _place),
         ("climb", lambda row: row.label),

@@ -9,7 +9,7 @@ from ..results import Gpu, Results
 from ..results.profiled import Profile
 from ..results.text import notes, words
 from .figures import bars, curves, ladder, roofline
-from .html import SCORES, kind, note, pairs, plot, rung_name, table
+from .html import kind, note, pairs, plot, rung_name, score_name, table
 
 
 def climb(results: Results) -> str:
@@ -31,7 +31,7 @@ def climb(results: Results) -> str:
         )
     gains = ["over first", "over below"] * with_gains
     heads = ["rung", "time per epoch", "spread", "samples per s", *gains, "of peak", "error"]
-    heads += [SCORES.get(results.net.loss, "test"), "peak memory", "precision", "in short"]
+    heads += [score_name(results.net.loss), "peak memory", "precision", "in short"]
     scaled = any(rung.timing and rung.timing.scaled for rung in results.rungs)
     star = note(f"{notes.SCALED}.") if scaled else ""
     return star + table("Every rung and peer", heads, rows, (0, len(heads) - 2, len(heads) - 1)) + _remarks(results)
@@ -40,7 +40,7 @@ def climb(results: Results) -> str:
 def _remarks(results: Results) -> str:
     lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in notes.remarks(results)]
     lines.append(
-        f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} "
+        f"<li>The {score_name(results.net.loss)} is that after {words.epochs(results.epochs)} "
         "from the initial weights.</li>"
     )
     absent = notes.absent(results)
@@ -87,14 +87,7 @@ def learning(results: Results, name: str, pictures: bool) -> str:
                 ],
             )
         )
-    heads = (
-        "rung",
-        "epochs",
-        "seconds",
-        "loss at the end",
-        "accuracy while training",
-        SCORES.get(results.net.loss, "test"),
-    )
+    heads = ("rung", "epochs", "seconds", "loss at the end", "accuracy while training", score_name(results.net.loss))
     text = (
         "Rungs train the same net from the same weights on the same batches: by epochs their curves "
         "lie on each other, by seconds they do not. "

@@ -118,7 +118,7 @@ def _sources() -> str:
 def _task(task: ClimbTask) -> list[Any]:
     """Net, settings and training set; test samples take no part in a proof."""
     data = task.data
-    arrays = [data.train_x, *(() if data.train_y is None else (data.train_y,))]
+    arrays = [array for array in (data.train_x, data.train_y, data.train_weight) if array is not None]
     content = [
         (array.shape, str(array.dtype), sha256(np.ascontiguousarray(array).data).hexdigest()) for array in arrays
     ]

@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from ..ladder import find
-from ..nets import CrossEntropyLoss
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, MSELoss
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
 from .task import ClimbTask
@@ -57,12 +57,25 @@ def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog
 def _loss_per_rounding(task: ClimbTask, losses: np.ndarray, largest: float) -> np.ndarray:
     """Change of losses (steps,) if every output changes by a share of the largest output, in units of that share.
 
-    A cross-entropy changes by the sum of |p - y|, at most 2 (1 - exp(-loss)), times the change of the logits; a mean of
-    squares by 2 sqrt(loss) times the change of the outputs.
+    A cross-entropy changes by the sum of |p - y|, at most 2 (1 - exp(-loss)), times the change of the logits, or at
+    most 2 with settings; a mean of squares by 2 sqrt(loss) times the change of the outputs, other losses by their
+    largest slope.
     """
-    losses = np.abs(losses)
-    slope = 2 * np.minimum(losses, 1) if isinstance(task.net.loss, CrossEntropyLoss) else 2 * np.sqrt(losses)
+    losses, kind = np.abs(losses), task.net.loss
+    if isinstance(kind, CrossEntropyLoss):
+        slope = 2 * np.minimum(losses, 1) if kind.is_plain else np.full(len(losses), 2 * _heaviest(kind.weight))
+    elif isinstance(kind, MSELoss):
+        slope = 2 * np.sqrt(losses)
+    elif isinstance(kind, HuberLoss):
+        slope = np.full(len(losses), kind.delta)
+    else:
+        slope = np.full(len(losses), _heaviest(kind.pos_weight) if isinstance(kind, BCEWithLogitsLoss) else 1.0)
     return losses + slope * largest
+
+
+def _heaviest(weights: tuple[float, ...] | None) -> float:
+    """Largest of the weights of classes or outputs, and 1."""
+    return max((1.0, *(weights or ())))
 
 
 def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[np.ndarray, np.ndarray, float]:

@@ -14,12 +14,13 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
-from ..nets import CrossEntropyLoss, Flatten, Net
+from ..nets import Flatten, Net
 from ..nets.params import buffer_slices, buffer_views, param_slices, views
 from ..ops.engine.base import Buffers
-from ..trainers.base import State, Trainer
+from ..ops.loss import reference
+from ..trainers.base import State, Trainer, goals
 from .scale import advice as scale_advice
-from .scoring import cross_entropies, slices, squared_errors
+from .scoring import sample_losses, slices
 
 #: Contents of optimizers' slots in words, by name.
 MEANING = {"momentum_buffer": "momentum", "exp_avg": "a running mean", "exp_avg_sq": "a running mean square"}
@@ -95,6 +96,7 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
     net, advice = trainer.net, _advice(trainer.config, data)
     x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
     faults, total, worst, largest = [], 0.0, 0.0, 0.0
+    weight = float(reference.factors(net.loss, None if y is None else y[rows], len(rows)).sum()) or 1.0
     for first, last in slices(net, len(rows)):
         some = rows[first:last]
         entering = pixels(x[some], data.scale)
@@ -105,13 +107,10 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
         if isinstance(found, Fault):
             faults.append(found)
             continue
-        losses = (
-            cross_entropies(found, y[some])
-            if isinstance(net.loss, CrossEntropyLoss)
-            else squared_errors(found, entering)
-        )
+        goal = goals(net, None if y is None else y[some])
+        losses = sample_losses(net, found, entering if goal is None else goal)
         total, worst, largest = (
-            total + float(losses.sum()),
+            total + float(losses.sum()) / weight,
             max(worst, float(losses.max())),
             max(largest, _largest(found)),
         )
@@ -123,10 +122,7 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
         return Fault(
             len(net.layers), f"{kind} leaves the range of {element}: the net's largest output is {largest:.3g}", advice
         )
-    what = (
-        f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total / len(rows):.6g} for the same "
-        "weights and samples"
-    )
+    what = f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total:.6g} for the same weights and samples"
     return Fault(
         len(net.layers),
         what,

@@ -15,17 +15,16 @@ from ..checkpoint import Checkpoint, DataMark, check_free, save
 from ..checkpoint.weights import check_order, of_weights, with_counts
 from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
-from ..data.labels import numbered
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import called_by_name, shown, wanted
-from ..nets import CrossEntropyLoss, Net
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .regression import r2_of
 from .restore import restore
-from .samples import as_labels, as_samples
-from .scoring import probabilities, slices, squared_errors
+from .samples import as_labels, as_samples, fitted
+from .scoring import binary_accuracy, goals_from_zero_to_one, probabilities, sample_losses, sigmoid, slices
 
 #: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts at once.
 RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
@@ -70,6 +69,11 @@ class Model:
     def params(self) -> dict[str, np.ndarray]:
         """Weights under PyTorch's `state_dict` names: float32, or float64 of a run in fp64."""
         return dict(self.checkpoint.params)
+
+    @property
+    def is_binary(self) -> bool:
+        """True if the net has BCEWithLogitsLoss: each output is a logit of its own."""
+        return isinstance(self.net.loss, BCEWithLogitsLoss)
 
     @cached_property
     def classes_(self) -> np.ndarray:
@@ -148,32 +152,38 @@ class Model:
 
     @called_by_name
     def predict(self, x: Any) -> np.ndarray:
-        """Label of each sample, or with MSELoss its predicted targets or image; x as `outputs` takes it.
+        """Label of each sample, or with a loss by element its predicted targets or image; x as `outputs` takes it.
 
         Returns
         -------
         ndarray
-            (samples,) entries of `classes_` with the largest logit; or `outputs`, of targets in their units.
+            (samples,) entries of `classes_` with the largest logit; with BCEWithLogitsLoss (samples, outputs) int64, 1
+            where a logit is above 0; else `outputs`, of targets in their units.
         """
         out = self.outputs(x)
+        if self.is_binary:
+            return (out > 0).astype(np.int64)
         if not isinstance(self.net.loss, CrossEntropyLoss):
             return self.checkpoint.data.in_units(out)
         return self.classes_[out.argmax(axis=1)]
 
     @called_by_name
     def predict_proba(self, x: Any) -> np.ndarray:
-        """The softmax of the logits.
+        """The softmax of the logits, or with BCEWithLogitsLoss their sigmoid.
 
         Returns
         -------
         ndarray
-            (samples, outputs) float64: a column for each entry of `classes_`, in that order; rows sum to 1.
+            (samples, outputs) float64: a column for each entry of `classes_`, in that order; rows sum to 1. With
+            BCEWithLogitsLoss the probability of 1 of each output.
 
         Raises
         ------
         ArgumentError
-            The net has MSELoss, and so no classes.
+            The net has another loss by element, and so no classes.
         """
+        if self.is_binary:
+            return sigmoid(self.outputs(x))
         if not isinstance(self.net.loss, CrossEntropyLoss):
             raise ArgumentError(f"net {self.net.name!r} has no classes, so predictions have no probabilities")
         return probabilities(self.outputs(x))
@@ -192,7 +202,8 @@ class Model:
         Returns
         -------
         float
-            Accuracy, a share from 0 to 1; of targets R2; without both the mean squared error, the less the better.
+            Accuracy, a share from 0 to 1; of targets R2, with BCEWithLogitsLoss the accuracy over all of them; without
+            labels and targets the loss, the less the better.
 
         Raises
         ------
@@ -203,12 +214,14 @@ class Model:
         if not len(out):
             raise DataError(f"net {self.net.name!r}: there are no samples to score")
         if self.checkpoint.data.has_targets:
+            if self.is_binary:
+                return binary_accuracy(out, goals_from_zero_to_one(y, out, self.net.name))
             return r2_of(self.checkpoint.data.in_units(out), y, self.net.name)
         if not isinstance(self.net.loss, CrossEntropyLoss):
             if y is not None:
                 raise ArgumentError(f"net {self.net.name!r} compares its output with its input: give score(x) alone")
             seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
-            return float(squared_errors(out, pixels(seen, scale)).mean())
+            return float(sample_losses(self.net, out, pixels(seen, scale)).mean())
         return float(
             (out.argmax(axis=1) == as_labels(y, len(out), self.net, self.checkpoint.data, self.classes_)).mean()
         )
@@ -322,23 +335,10 @@ class Model:
         save(path, self.checkpoint)
 
     def fit_to(self, data: Dataset) -> Dataset:
-        """A data set as this net sees it: standardised as its training data were, labels numbered as its classes are.
-
-        Raises
-        ------
-        DataError
-            The data set has names that are none of the net's classes.
+        """A data set as this net sees it: standardised as its training data were, labels numbered as its classes are;
+        `DataError` if it has names that are none of the net's classes.
         """
-        mark = self.checkpoint.data
-        if mark.class_names and data.class_names:
-            names = np.array(data.class_names)
-            labels = {
-                part: numbered(names[y], mark.class_names, f"{data.name}: {part[:-2]} labels")
-                for part in ("train_y", "valid_y", "test_y")
-                if (y := getattr(data, part)) is not None
-            }
-            data = data.but(class_names=mark.class_names, **labels)
-        return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()
+        return fitted(data, self.net, self.checkpoint.data)
 
     def seen(self, x: np.ndarray) -> tuple[np.ndarray, float]:
         """Arguments of a trainer's `predict`: samples (n, *in_shape) standardised as in training, and the scale."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..nets import Net
+from ..nets import Loss, Net
 from ..rungs.base import Rung
 
 #: Weights of a new run: a file's name, or arrays by name.
@@ -35,6 +35,7 @@ class RunRequest:
     rung : a rung, or the name of one; by default "auto", or the rung of the resumed checkpoint.
     rung_options : options of rungs by name, for a rung that has them and whose name does not set them.
     hidden : widths of the net's hidden Linear layers, as `nets.with_hidden` takes them.
+    loss : loss in place of the net's, or its text, as "huber:delta=0.5".
     resume : checkpoint file of the run to continue. weights : weights to begin a new run with.
     """
 
@@ -45,5 +46,6 @@ class RunRequest:
     rung: Rung | str | None = None
     rung_options: Mapping[str, Any] = field(default_factory=dict)
     hidden: int | tuple[int, ...] | None = None
+    loss: Loss | str | None = None
     resume: str | os.PathLike[str] | None = None
     weights: Weights | None = None

@@ -11,14 +11,15 @@ from typing import Any
 
 from ..checkpoint import Checkpoint, load
 from ..config import TrainConfig, recipe
-from ..config.spelling import configured
+from ..config.spelling import configured, read_loss
 from ..data import Dataset, table
 from ..data import load as load_data
+from ..data.dataset import binary_targets
 from ..data.tables.load import is_table
 from ..errors import ArgumentError, ConfigError, OutOfMemoryError, RungError
 from ..errors.arguments import kind_of
 from ..machine.memory import memory
-from ..nets import ZOO, MSELoss, Net, Shape, is_net_file, named, with_hidden
+from ..nets import ZOO, BCEWithLogitsLoss, MSELoss, Net, Shape, is_net_file, named, with_hidden
 from ..nets.file import load_net
 from ..rungs.base import Rung
 from ..trainers.base import check_fit
@@ -104,10 +105,23 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
     given = request.config if request.config is not None or before is None else before.config
     config = resolve_config(name, given, request.settings, getattr(request.data, "name", request.data))
     data = resolve_data(request.data, config.seed, standardize=before is not None and bool(before.data.mean))
+    loss, is_named = read_loss(request.loss) if isinstance(request.loss, str) else request.loss, _is_named(request.net)
+    if loss is None and before is not None and is_named:
+        loss = before.net.loss
+    if isinstance(loss, BCEWithLogitsLoss):
+        data = binary_targets(data)
     net = resolve_net(request.net, data.in_shape, data.outputs or data.classes or 10)
-    if data.has_targets and isinstance(request.net, str) and not is_net_file(request.net):
-        net = replace(net, loss=MSELoss())  # the named nets are classifiers
-    return (net if request.hidden is None else with_hidden(net, request.hidden)), data, config
+    if isinstance(net.loss, BCEWithLogitsLoss) and net.out_shape == (1,):
+        data = binary_targets(data)
+    if data.has_targets and is_named:
+        loss = loss or MSELoss()  # the named nets are classifiers
+    net = net if request.hidden is None else with_hidden(net, request.hidden)
+    return (net if loss is None else replace(net, loss=loss)), data, config
+
+
+def _is_named(net: Net | str) -> bool:
+    """True for the name of a net of the ladder."""
+    return isinstance(net, str) and not is_net_file(net)
 
 
 def resolve_config(net: str, config: Any = None, settings: Any = None, data: Any = "") -> TrainConfig:

@@ -10,13 +10,14 @@ import numpy as np
 
 from ..checkpoint import DataMark
 from ..data.convert import nhwc_hint, to_numpy
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, binary_targets
 from ..data.labels import label_array, numbered
+from ..data.standard import Standard
 from ..data.tables.frame import is_data_frame
 from ..data.tables.load import samples_of
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import listed
-from ..nets import Net
+from ..nets import BCEWithLogitsLoss, Net
 
 
 def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
@@ -93,3 +94,17 @@ def _prescaled(x: np.ndarray, mark: DataMark) -> bool:
     """True if these are about fractions from -1 to 1, and the net was trained on whole numbers with a scale."""
     whole = mark.parts.get("train_x", "").startswith("uint8") and mark.scale < 0.5 and not mark.mean
     return whole and x.size > 0 and np.abs(x).max() <= 4 and not (x == np.floor(x)).all()
+
+
+def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
+    """A data set as a trained net sees it, whose own was `mark`: standardised, and its labels numbered, as that was."""
+    data = binary_targets(data) if isinstance(net.loss, BCEWithLogitsLoss) else data
+    if mark.class_names and data.class_names:
+        names = np.array(data.class_names)
+        labels = {
+            part: numbered(names[y], mark.class_names, f"{data.name}: {part[:-2]} labels")
+            for part in ("train_y", "valid_y", "test_y")
+            if (y := getattr(data, part)) is not None
+        }
+        data = data.but(class_names=mark.class_names, **labels)
+    return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()

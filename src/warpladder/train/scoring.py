@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from ..checkpoint import Score
+from ..data.convert import to_numbers
 from ..data.dataset import Dataset, pixels
 from ..errors import DataError
-from ..nets import CrossEntropyLoss, Net
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
+from ..ops.loss import reference as losses
 from ..trainers.base import Trainer, goals
 from .regression import regression_scores, target_units
 
@@ -51,7 +54,7 @@ def score(
     target = None if isinstance(net.loss, CrossEntropyLoss) else goals(net, y)
     if target is not None and target.shape[1] != math.prod(net.out_shape):
         raise DataError(f"net {net.name!r} has {math.prod(net.out_shape)} outputs, there are {target.shape[1]} targets")
-    loss, correct, outs = 0.0, 0, []
+    loss, total, correct, outs = 0.0, 0.0, 0, []
     for first, last in slices(net, len(x), trainer):
         if between is not None:
             between()
@@ -59,15 +62,21 @@ def score(
             out = trainer.predict(x[first:last], scale)
         if isinstance(net.loss, CrossEntropyLoss):
             assert y is not None
-            loss += float(cross_entropies(out, y[first:last]).sum())
-            correct += int((out.argmax(axis=1) == y[first:last]).sum())
+            wanted = y[first:last]
+            correct += int((out.argmax(axis=1) == wanted).sum())
         else:
             wanted = pixels(x[first:last], scale) if target is None else target[first:last]
-            loss += float(squared_errors(out, wanted).sum())
             if target is not None:
                 outs.append(out.reshape(len(out), -1))
-    r2, mae = (None, None) if target is None else regression_scores(np.concatenate(outs), target, units)
-    return Score(loss / len(x), correct / len(x) if isinstance(net.loss, CrossEntropyLoss) else None, r2, mae)
+        loss += float(sample_losses(net, out, wanted).sum())
+        total += float(losses.factors(net.loss, wanted, len(out)).sum())
+    mean = loss / total if total else 0.0  # every sample is of classes without weight
+    if target is None:
+        return Score(mean, correct / len(x) if isinstance(net.loss, CrossEntropyLoss) else None)
+    out = np.concatenate(outs)
+    if isinstance(net.loss, BCEWithLogitsLoss):
+        return Score(mean, binary_accuracy(out, target))
+    return Score(mean, None, *regression_scores(out, target, units))
 
 
 def slices(net: Net, samples: int, trainer: Trainer | None = None) -> Iterator[tuple[int, int]]:
@@ -76,11 +85,35 @@ def slices(net: Net, samples: int, trainer: Trainer | None = None) -> Iterator[t
     return ((first, min(first + rows, samples)) for first in range(0, samples, rows))
 
 
-def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n,) float64 losses: log sum exp(logits) - logits[label] for each row of logits (n, classes)."""
-    with np.errstate(invalid="ignore"):
-        shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-        return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+def sample_losses(net: Net, out: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """(n,) float64 losses of samples by their outputs (n, *out_shape), in float64.
+
+    wanted : (n,) labels, or as many numbers as the outputs: targets or images.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        goal = wanted if isinstance(net.loss, CrossEntropyLoss) else wanted.reshape(out.shape).astype(np.float64)
+        return losses.values(net.loss, out.astype(np.float64), goal)
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) of each logit, float64."""
+    return losses.sigmoid(logits.astype(np.float64))
+
+
+def goals_from_zero_to_one(y: Any, out: np.ndarray, name: str) -> np.ndarray:
+    """Targets from 0 to 1 of a user's, shaped as the outputs (samples, outputs) of net `name`."""
+    if y is None:
+        raise DataError(f"net {name!r}: scoring needs targets")
+    target = to_numbers(y, "y").astype(np.float64)
+    target = target[:, None] if target.ndim == 1 else target
+    if target.shape != out.shape or not (target.min() >= 0 and target.max() <= 1):
+        raise DataError(f"y wants targets from 0 to 1 of shape {out.shape}, got {target.shape}")
+    return target
+
+
+def binary_accuracy(out: np.ndarray, target: np.ndarray) -> float:
+    """Share of the logits, shaped as binary targets, that are above 0 where the target is above 1/2."""
+    return float(((out > 0) == (target > 0.5)).mean())
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
@@ -88,13 +121,6 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     wide = logits.astype(np.float64)
     powers = np.exp(wide - wide.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
-
-
-def squared_errors(out: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(n,) float64: each sample's mean of (out - target)^2 over the elements; target may have another shape."""
-    with np.errstate(invalid="ignore"):
-        difference = out.reshape(len(out), -1).astype(np.float64) - target.reshape(len(out), -1)
-        return np.square(difference, out=difference).mean(axis=1)
 
 
 def part_score(trainer: Trainer, data: Dataset, part: str, between: Callable[[], None] | None = None) -> Score | None:

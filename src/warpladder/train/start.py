@@ -64,7 +64,7 @@ def resumed_start(
 def data_mark(data: Dataset) -> DataMark:
     """Identity of a data set in a checkpoint: sizes, types and checksums of its parts."""
     parts = {}
-    for name in ("train_x", "train_y", "valid_x", "valid_y", "test_x", "test_y"):
+    for name in ("train_x", "train_y", "train_weight", "valid_x", "valid_y", "test_x", "test_y"):
         array = getattr(data, name)
         if array is not None:
             shape, checksum = "x".join(map(str, array.shape)), zlib.crc32(array.data) if array.size else 0

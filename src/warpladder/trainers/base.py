@@ -19,8 +19,8 @@ from ..checkpoint.plan import NetPlan
 from ..config import TrainConfig
 from ..data.convert import nhwc_hint
 from ..data.order import Order
-from ..errors import ConfigError, DataError
-from ..nets import CrossEntropyLoss, Net
+from ..errors import ConfigError, DataError, RungError
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
 from ..nets.params import initial_buffers
 
 if TYPE_CHECKING:
@@ -235,6 +235,8 @@ def check_fit(net: Net, dataset: Dataset, config: TrainConfig | None = None) -> 
             )
         return
     outputs, loss = math.prod(net.out_shape), type(net.loss).__name__
+    if isinstance(net.loss, BCEWithLogitsLoss):
+        check_binary(net, dataset)
     if dataset.has_targets and dataset.outputs != outputs:
         raise DataError(f"net {net.name!r} has {outputs} outputs, but {dataset.name} has {dataset.outputs} targets")
     if not dataset.has_targets and outputs != math.prod(net.in_shape):
@@ -248,6 +250,27 @@ def smallest_batch(config: TrainConfig, samples: int) -> int:
     """Samples of the smallest batch in an epoch."""
     batch = config.batch(samples)
     return batch if config.drop_last else samples % batch or batch
+
+
+def check_binary(net: Net, dataset: Dataset) -> None:
+    """Raise `DataError` where targets of BCEWithLogitsLoss are not from 0 to 1."""
+    for part in ("train", "valid", "test"):
+        x, y = getattr(dataset, f"{part}_x"), getattr(dataset, f"{part}_y")
+        if x is None or not len(x):
+            continue
+        own = np.array([x.min(), x.max()]) * dataset.scale
+        goal = own if not dataset.has_targets else y
+        if goal is not None and not (goal.min() >= 0 and goal.max() <= 1):
+            raise DataError(
+                f"net {net.name!r}: BCEWithLogitsLoss wants targets from 0 to 1, and {dataset.name} has "
+                f"{goal.min():g} to {goal.max():g} among its {part} samples"
+            )
+
+
+def check_no_weights(dataset: Dataset, name: str) -> None:
+    """Raise `RungError` for a trainer, named `name`, that cannot weight samples, where the data set's have weights."""
+    if dataset.train_weight is not None:
+        raise RungError(f"{name} has no weights of samples, and {dataset.name} has some: leave them or {name} out")
 
 
 def goals(net: Net, y: np.ndarray | None) -> np.ndarray | None:

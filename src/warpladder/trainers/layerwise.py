@@ -19,6 +19,7 @@ from ..nets.params import buffer_views, views
 from ..ops.engine.base import Array, Buffers, LossOp, Op, OpTable, host
 from .base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .feeds import ArrayFeed
+from .shares import BatchShares
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -70,6 +71,7 @@ class LayerwiseTrainer(Trainer):
         self.step = 0
         self.batch: Batch | None = None
         self.feed: ArrayFeed | None = None
+        self.shares: BatchShares | None = None
         self.mean: Array | None = None
         self.set_state(state)
 
@@ -83,7 +85,9 @@ class LayerwiseTrainer(Trainer):
         goal = goals(self.net, dataset.train_y)
         target = None if goal is None else self.xp.zeros((capacity, *goal.shape[1:]), goal.dtype)
         self.feed = ArrayFeed(dataset, self.config, self.table.gather, x, target, goal)
-        self.batch.loss = self.table.losses[type(self.net.loss)](y, x if target is None else target, dy)
+        self.shares = BatchShares.of(self.net.loss, dataset, self.config)
+        self.share = None if self.shares is None else self.xp.zeros(capacity, self.dtype)  # of a slice's samples
+        self.batch.loss = self.table.loss(self.net.loss, y, x if target is None else target, dy, self.share)
 
     def _bind(self, capacity: int, train: bool) -> Batch:
         net = self.net
@@ -136,6 +140,7 @@ class LayerwiseTrainer(Trainer):
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
         has_loss = self.config.has_loss(order.epoch)
         self.feed.begin(order, first, last)
+        shares = None if self.shares is None else self.xp.asarray(self.shares.steps(order, first, last), self.dtype)
         numbers = self.config.numbers(self.step, self.step + last - first, order.n).astype(self.dtype)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):  # the loss shows what went wrong
             for row, step in enumerate(range(first, last)):
@@ -145,8 +150,11 @@ class LayerwiseTrainer(Trainer):
                 position = step * self.feed.batch
                 for n in self.feed.slices(step):
                     self._begin(order.mask_key, position)
-                    position += n
                     share = n / log.size[row]
+                    if shares is not None and self.share is not None:
+                        at = position - first * self.feed.batch
+                        self.share[:n] = shares[at : at + n] / self.dtype.type(share)
+                    position += n
                     self._pass(n, has_loss)
                     if has_loss:
                         loss, correct = self._reported()

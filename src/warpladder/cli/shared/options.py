@@ -94,6 +94,12 @@ config_options = together(
         help="How the rate goes: constant, stepdecay or cosine, as stepdecay:every=5:gamma=0.5, "
         "cosine:warmup=1:least=1e-5.",
     ),
+    click.option(
+        "--loss",
+        metavar="NAME",
+        help="Loss in place of the net's: cross_entropy:label_smoothing=0.1:weight=1+2, mse, l1, huber:delta=0.5, "
+        "bce:pos_weight=3.",
+    ),
     click.option("--clip-value", type=float, help="Clip every gradient element to +-this."),
     click.option("--clip-norm", type=float, help="Scale all gradients of a step to an L2 norm of at most this."),
     click.option("--seed", type=int, help="Seed of initial weights, order and splits."),

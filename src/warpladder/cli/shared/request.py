@@ -44,7 +44,7 @@ def run_request(net_name: str, options: dict[str, Any], **more: Any) -> RunReque
 
     settings = {name: options[name] for name in SETTINGS if options.get(name) is not None}
     shared = {name: options.get(name) for name in SHARED}
-    more = {"hidden": options.get("hidden")} | more
+    more = {"hidden": options.get("hidden"), "loss": options.get("loss")} | more
     return RunRequest(net_name, data_request(options), settings=settings, rung_options=shared, **more)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...config import TrainConfig
-from ...nets import Layer, Loss, Shape
+from ...errors import RungError
+from ...nets import CrossEntropyLoss, Layer, Loss, Shape
 from .layer_files import form
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -119,6 +120,18 @@ class LossOp(Bound, ABC):
         """Fill dx[:n]; follows a forward of the same n."""
 
 
+class GeneralLossOp(LossOp):
+    """A loss with settings or with shares of samples.
+
+    shares : (capacity,), the share of each sample in the mean, times n over the samples of the whole batch if n of them
+    pass the layers at a time; None for means.
+    """
+
+    def __init__(self, x: Array, target: Array, dx: Array, loss: Loss, shares: Array | None = None) -> None:
+        super().__init__(x, target, dx)
+        self.settings, self.shares = loss, shares
+
+
 class UpdateOp(Bound, ABC):
     """One step of the config's optimizer on flat buffers: reads grads, which it may overwrite; changes params and
     slots.
@@ -157,6 +170,8 @@ class OpTable:
 
     layers : by class; Flatten is absent, because it is a reshaped view.
     file : name of the file with the implementation, as `OP`, of a layer that is not in `layers`; next to its class.
+    labelled, elements : losses with settings or shares of samples, with labels and by element; None where there are
+    none.
     """
 
     layers: Mapping[type[Layer], type[Op]]
@@ -164,6 +179,17 @@ class OpTable:
     update: type[UpdateOp]
     gather: type[GatherOp]
     file: str = "array.py"
+    labelled: type[GeneralLossOp] | None = None
+    elements: type[GeneralLossOp] | None = None
+
+    def loss(self, loss: Loss, x: Array, target: Array, dx: Array, shares: Array | None) -> LossOp:
+        """The loss bound to the net's output, labels or targets, the output's gradient, and shares of samples."""
+        if loss.is_plain and shares is None:
+            return self.losses[type(loss)](x, target, dx)
+        general = self.labelled if isinstance(loss, CrossEntropyLoss) else self.elements
+        if general is None:
+            raise RungError(f"this table of operations has nothing for {loss} or for weights of samples")
+        return general(x, target, dx, loss, shares)
 
     def op(self, layer: Layer) -> type[Op]:
         """Implementation of a layer; `RungError` if there is none."""

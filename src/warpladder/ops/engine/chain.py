@@ -15,6 +15,13 @@ class Gather:
     """First node of a chain whose samples are on the device: rows of the data set by the epoch's order, scaled."""
 
 
+@dataclass(frozen=True)
+class GeneralLoss(Loss):
+    """Last node of a chain whose loss has settings, or whose samples have shares: no fused kernel has it."""
+
+    loss: Loss
+
+
 Node = Gather | Layer | Loss
 
 
@@ -145,16 +152,18 @@ def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
 
 def chain(
     net: Net, capacity: int, batch: int, limits: Limits, config: TrainConfig | None, gathers: bool,
-    precision: str = "fp32",
+    precision: str = "fp32", has_shares: bool = False,
 ) -> Subgraph:  # fmt: skip
     """Nodes of a net's step: the gathering of the samples, the layers and, with a config, the loss.
 
     capacity, batch, limits, config, precision : as in `Subgraph`.
     gathers : True if the samples are on the device; False if a feed brings them.
+    has_shares : True if samples have shares in the mean of their batch.
     """
     computing = [number for number, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]
     first: tuple[Node, ...] = (Gather(),) if gathers else ()
-    last: tuple[Node, ...] = (net.loss,) if config is not None else ()
+    loss = net.loss if net.loss.is_plain and not has_shares else GeneralLoss(net.loss)
+    last: tuple[Node, ...] = (loss,) if config is not None else ()
     shapes = [net.in_shape] * len(first) + [net.shapes[number] for number in computing] + [net.out_shape] * len(last)
     return Subgraph(
         (*first, *(net.layers[number] for number in computing), *last),

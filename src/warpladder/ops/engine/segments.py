@@ -57,6 +57,8 @@ class Operands:
     target : (capacity,) int32 labels, (capacity, outputs) float32 targets, or (capacity, *in_shape) float32 images to
     reproduce; a segment that gathers fills the labels in.
     log : only for a segment with the loss.
+    shares : (samples,) float32, shares of samples in the mean of their batch, by position in the epoch's order; None
+    for means. Only for a segment with a `GeneralLoss`.
     mask_key : key of random masks; None in a chain that only predicts, and in a net without such layers.
     update : the optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
     masks_dx : True if x is the output of a ReLU whose backward pass the segment computes: dx is 0 where x is 0. Only
@@ -74,6 +76,7 @@ class Operands:
     target: Array | None = None
     log: Log | None = None
     mask_key: MaskKey | None = None
+    shares: Array | None = None
     update: KernelUpdate | None = None
     masks_dx: bool = False
     dy_is_masked: bool = False

@@ -23,6 +23,7 @@ from ..dropout.array import ArrayDropout
 from ..engine.base import OpTable
 from ..gather.array import ArrayGather
 from ..linear.array import ArrayLinear
+from ..loss.array import ArrayElementLoss, ArrayLabelLoss
 from ..maxpool2d.array import ArrayMaxPool2d
 from ..mse.array import ArrayMSE
 from ..relu.array import ArrayReLU
@@ -43,6 +44,8 @@ TABLE = OpTable(
         Upsample2d: ArrayUpsample2d,
     },
     losses={CrossEntropyLoss: ArrayCrossEntropy, MSELoss: ArrayMSE},
+    labelled=ArrayLabelLoss,
+    elements=ArrayElementLoss,
     update=ArrayUpdate,
     gather=ArrayGather,
     file="array.py",

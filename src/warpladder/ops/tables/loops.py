@@ -23,6 +23,7 @@ from ..dropout.loops import LoopsDropout
 from ..engine.base import OpTable
 from ..gather.loops import LoopsGather
 from ..linear.loops import LoopsLinear
+from ..loss.loops import LoopsElementLoss, LoopsLabelLoss
 from ..maxpool2d.loops import LoopsMaxPool2d
 from ..mse.loops import LoopsMSE
 from ..relu.loops import LoopsReLU
@@ -43,6 +44,8 @@ TABLE = OpTable(
         Upsample2d: LoopsUpsample2d,
     },
     losses={CrossEntropyLoss: LoopsCrossEntropy, MSELoss: LoopsMSE},
+    labelled=LoopsLabelLoss,
+    elements=LoopsElementLoss,
     update=LoopsUpdate,
     gather=LoopsGather,
     file="loops.py",

@@ -19,10 +19,11 @@ from ..avgpool2d.cuda import NaiveAvgPool2d
 from ..conv2d.cuda import NaiveConv2d
 from ..cross_entropy.cuda import NaiveCrossEntropy
 from ..dropout.cuda import NaiveDropout
-from ..engine.chain import Gather
+from ..engine.chain import Gather, GeneralLoss
 from ..engine.segments import KernelTable
 from ..gather.cuda import NaiveGather
 from ..linear.cuda import NaiveLinear
+from ..loss.cuda import NaiveGeneralLoss
 from ..maxpool2d.cuda import NaiveMaxPool2d
 from ..mse.cuda import NaiveMSE
 from ..relu.cuda import NaiveReLU
@@ -43,6 +44,7 @@ TABLE = KernelTable(
         (Upsample2d,): NaiveUpsample2d,
         (CrossEntropyLoss,): NaiveCrossEntropy,
         (MSELoss,): NaiveMSE,
+        (GeneralLoss,): NaiveGeneralLoss,
     },
     update=NaiveUpdate,
     accumulate=NaiveAccumulate,

@@ -22,13 +22,14 @@ class SampleArrays(NamedTuple):
 
     shape, dtype : of the samples.
     goal : shape of a sample's label, (), or target, (outputs,); None if the net learns its input.
-    is_scaled : True if a program multiplies them by their scale.
+    is_scaled : True if a program multiplies them by their scale. is_weighted : True if goals end in a sample's weight.
     """
 
     shape: tuple[int, ...]
     dtype: str
     goal: tuple[int, ...] | None
     is_scaled: bool
+    is_weighted: bool
     sharding: SingleDeviceSharding
 
 
@@ -62,7 +63,7 @@ def program(net: Net, rule: Rule, precision: str, length: Length, samples: Sampl
     place: Any = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
     if length.half_bits is not None:
         place = array((ORDER_WORDS,), np.uint32)
-    work = jax.jit(steps(net, rule, precision, length), donate_argnums=(0, 1))
+    work = jax.jit(steps(net, rule, precision, length, samples.is_weighted), donate_argnums=(0, 1))
     return work.lower(params, held, table, scale, array(shape, samples.dtype), y, place).compile()
 
 

@@ -20,6 +20,7 @@ from jax import lax
 from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ...ops.engine.layer_files import form
+from ...ops.loss.jax import values
 from ...ops.update.reference import EPSILON
 from ...optimizers import NUMBERS, Optimizer
 from ..layout import pooled_first, spatial
@@ -210,8 +211,11 @@ def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:
     return x.astype(jnp.float32) * scale
 
 
-def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """A function of (params, x, labels, targets or None) to (mean loss, correct samples); x as the net sees it."""
+def loss(net: Net, precision: str, is_weighted: bool = False) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """A function of (params, x, labels, targets or None) to (mean loss, correct samples); x as the net sees it.
+
+    is_weighted : True if goals are (n, columns) float32, the last of which is the weight of a sample.
+    """
 
     def classes(params: Tree, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         out = forward(net, params, x, precision)
@@ -228,6 +232,24 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
             target = target.transpose(0, 3, 1, 2)
         return jnp.mean((out - target.reshape(out.shape)) ** 2), jnp.int32(0)
 
+    def general(params: Tree, x: jax.Array, y: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        out = forward(net, params, x, precision)
+        weight = y[:, -1] if is_weighted and y is not None else jnp.ones(len(x), out.dtype)
+        goal = y if not is_weighted or y is None else y[:, :-1] if y.shape[1] > 1 else None
+        factors, hits = weight, jnp.int32(0)
+        if isinstance(net.loss, CrossEntropyLoss):
+            assert goal is not None
+            goal = goal.reshape(-1).astype(jnp.int32)
+            hits = (out.argmax(1) == goal).sum(dtype=jnp.int32)
+            if net.loss.weight is not None:
+                factors = weight * jnp.asarray(net.loss.weight, out.dtype)[goal]
+        else:
+            own = x.transpose(0, 3, 1, 2) if x.ndim == 4 else x
+            goal = (own if goal is None else goal).reshape(out.shape).astype(out.dtype)
+        return (weight * values(net.loss, out, goal)).sum() / factors.sum(), hits
+
+    if is_weighted or not net.loss.is_plain:
+        return general
     return classes if isinstance(net.loss, CrossEntropyLoss) else numbers
 
 
@@ -248,17 +270,19 @@ def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) 
     return new, moved
 
 
-def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[..., Any]:
+def steps(
+    net: Net, rule: Rule, precision: str, length: Length, is_weighted: bool = False
+) -> Callable[..., Any]:  # fmt: skip
     """Program of `length.count` steps, (params, slots, table, scale, x, labels, place) -> (params, slots, log, rows).
 
     table : float32 numbers of the steps: (WIDTH,), or (count, WIDTH) if they differ.
     scale : float32 factor of the samples, or None if they are scaled already.
-    x, labels : all samples (`layout.stored`), and their labels or None.
+    x, labels : all samples (`layout.stored`), and their labels or None. is_weighted : as `loss` takes it.
     place : (n,) and () int32, the order and the first position; with `length.half_bits` the order's words; or None.
     log : (2, count) uint32, the bits of each step's loss, and its correct samples; (2, 0) without `length.has_loss`.
     rows : the computed order, or None.
     """
-    gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
+    gradient = jax.value_and_grad(loss(net, precision, is_weighted), has_aux=True)
     count, size = length.count, length.size
 
     def many(

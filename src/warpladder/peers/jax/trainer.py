@@ -20,7 +20,8 @@ from ...data.order import Order
 from ...machine.precision import named
 from ...nets import Net
 from ...nets.params import views
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, in_a_row, not_loaded
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
+from ...trainers.shares import goals_with_weights
 from .. import driver
 from ..blocks import Blocks, powers
 from ..layout import channels_first, channels_last, flattened, spatial, stored
@@ -90,7 +91,8 @@ class JaxTrainer(Trainer):
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
         self.always = self._put(numbers(self.config, 0, 1, n)[0]) if self.rule.steady else None
         self.x = self._put(stored(dataset.train_x, self.image))
-        goal = goals(self.net, dataset.train_y)
+        goal = goals_with_weights(self.net, dataset)
+        self.is_weighted = dataset.train_weight is not None
         self.y = None if goal is None else self._put(np.array(goal))
         self.scale = self._put(np.array(dataset.scale, np.float32))
         if self.whole or self.x.size * (2 if self.precision == "bf16" else 4) <= SEEN:
@@ -116,7 +118,7 @@ class JaxTrainer(Trainer):
             half_bits = Order(0, 0, self.samples).half_bits if self._shuffles(shape) else None
             length = Length(count, size, unroll, self.whole, at_once, half_bits, has_loss)
             x, goal, is_scaled = self.x, None if self.y is None else self.y.shape[1:], self.scale is not None
-            samples = SampleArrays(x.shape, str(x.dtype), goal, is_scaled, self.sharding)
+            samples = SampleArrays(x.shape, str(x.dtype), goal, is_scaled, self.is_weighted, self.sharding)
             self.programs[*shape, has_loss] = program(self.net, self.rule, self.precision, length, samples)
         return self.programs[*shape, has_loss]
 

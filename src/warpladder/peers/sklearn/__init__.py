@@ -22,10 +22,10 @@ def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOp
     """Reason against MLPClassifier: it has Linear layers, ReLU, softmax with cross-entropy; SGD or Adam, unclipped."""
     chain = [type(layer) for layer in net.layers if not isinstance(layer, Flatten)]
     hidden = [Linear, ReLU] * (len(chain) // 2)
-    if chain != [*hidden, Linear] or not isinstance(net.loss, CrossEntropyLoss):
+    if chain != [*hidden, Linear] or net.loss != CrossEntropyLoss():
         return (
             f"MLPClassifier cannot express net {net.name!r}: it has Linear layers with ReLU between them, "
-            "and cross-entropy"
+            "and cross-entropy without settings"
         )
     if not all(layer.bias for layer in net.layers if isinstance(layer, Linear)):
         return f"MLPClassifier cannot express net {net.name!r}: all its layers have a bias"

@@ -20,7 +20,16 @@ from ...machine.facts import cores
 from ...nets import Net
 from ...nets.params import param_slices, views
 from ...optimizers import Adam
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
+from ...trainers.base import (
+    State,
+    StepLog,
+    Trainer,
+    check_fit,
+    check_no_weights,
+    check_range,
+    check_samples,
+    not_loaded,
+)
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -78,6 +87,7 @@ class SklearnTrainer(Trainer):
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
+        check_no_weights(dataset, "sklearn")
         self.x, self.labels, self.scale = (
             dataset.train_x.reshape(len(dataset.train_x), -1),
             dataset.train_y,

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from .capture import capture, warm
+from .criterion import Criterion
 from .update import GraphUpdate
 
 #: Loss () and output (n, ...) of a step.
@@ -24,6 +25,7 @@ class StepBuffers(Protocol):
     """
 
     device: torch.device
+    criterion: Criterion
     x: torch.Tensor | None
     labels: torch.Tensor | None
     samples: int
@@ -84,6 +86,7 @@ class CapturedSteps:
         if not trainer.whole:
             rows = self.rows[: count * size]
             x, y = x.index_select(0, rows), None if y is None else y.index_select(0, rows)
+        labels = trainer.criterion.labels(y)
         losses, outputs = [], []
         for number in range(count):
             some = slice(None) if trainer.whole else slice(number * size, (number + 1) * size)
@@ -92,11 +95,11 @@ class CapturedSteps:
             if reported is None:
                 continue
             losses.append(reported[0])
-            if y is not None and y.ndim == 1:
+            if labels is not None:
                 outputs.append(reported[1])
         if not self.has_loss:
             return
         self.loss[:count].copy_(torch.stack(losses))
-        if y is not None and y.ndim == 1:
-            right = torch.cat(outputs).argmax(1).view(count, size) == y.view(-1, size)
+        if labels is not None:
+            right = torch.cat(outputs).argmax(1).view(count, size) == labels.view(-1, size)
             self.correct[:count].copy_(right.sum(1))

@@ -9,11 +9,11 @@ from types import FunctionType
 
 import torch
 
-from ...nets import CrossEntropyLoss, Net
+from ...nets import Net
 from .captured import Reported
+from .criterion import Criterion
 from .net import forward
 from .scale import unscaled
-from .trainer import mean_loss
 from .update import Tensors, WrittenUpdate
 
 #: Compiled steps that a process stores. The proof of a peer uses some twenty.
@@ -33,31 +33,28 @@ CompiledStep = Callable[
 class NetFunction:
     """Outputs and mean loss of a net, as functions of its parameters.
 
-    format : of the factors of products. images_last : True if stored images and convolution weights are channels-last.
+    format : of the factors of products. criterion : the loss, for a training set.
+    images_last : True if stored images and convolution weights are channels-last.
     """
 
     net: Net
     format: torch.dtype
     images_last: bool
+    criterion: Criterion
 
     def loss(self, params: Tensors, x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean loss () of stored samples and the net's outputs (n, *out_shape), both float32."""
         output = self.output(params, x)
-        return mean_loss(self.net.loss, output, self.wanted(x, y, output)), output
+        return self.criterion(output, self.images(x).float(), y), output
 
     def output(self, params: Tensors, x: torch.Tensor) -> torch.Tensor:
         """Outputs (n, *out_shape) float32 of stored samples."""
         if self.format != torch.float32:  # the casts of autocast
             params = {name: p.to(self.format) for name, p in params.items()}
-        return forward(self.net, params, self._images(x), self.images_last).float()
+        return forward(self.net, params, self.images(x), self.images_last).float()
 
-    def wanted(self, x: torch.Tensor, y: torch.Tensor | None, output: torch.Tensor) -> torch.Tensor:
-        """Labels, or targets of the output's shape; of nets that learn their input, x."""
-        if y is None:
-            return self._images(x).float().reshape(output.shape)
-        return y if isinstance(self.net.loss, CrossEntropyLoss) else y.reshape(output.shape)
-
-    def _images(self, x: torch.Tensor) -> torch.Tensor:
+    def images(self, x: torch.Tensor) -> torch.Tensor:
+        """Stored samples with their channels first."""
         return x.permute(0, 3, 1, 2) if self.images_last else x
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,12 @@ from .. import driver
 from ..blocks import Blocks, powers, with_losses
 from ..layout import channels_first, channels_last, flattened, spatial
 from .captured import CapturedSteps, Reported, Step
+from .criterion import Criterion
 from .function import NetFunction, compiled_step
 from .net import arithmetic
 from .order import Shuffle
 from .scale import LossScale
-from .trainer import PREDICT_FLOATS, SHORT, goal_tensor, open_device, slope
+from .trainer import PREDICT_FLOATS, SHORT, open_device
 from .update import GraphUpdate, Tensors, WrittenUpdate
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ class GraphTrainer(Trainer):
         self.images_last = images_last and spatial(net)
         self.flattened = flattened(net) if self.images_last else {}
         self.format = SHORT.get(self.precision, torch.float32)
-        self.function = NetFunction(net, self.format, self.images_last)
+        self.criterion = Criterion(net, torch.float32, self.device)
+        self.function = NetFunction(net, self.format, self.images_last, self.criterion)
         self.update = GraphUpdate(config, compiled, exact=self.precision == "fp32")
         self.scale = LossScale(self.device) if self.precision == "fp16" else None
         self.params = {name: self._inward(name, view) for name, view in views(net, state.params).items()}
@@ -87,7 +90,9 @@ class GraphTrainer(Trainer):
             self.most = max(1, min(self.most, GATHERED // (4 * batch * math.prod(self.net.in_shape))))
         self.blocks = Blocks.of(self.config, n, self.most)
         self.x = self._tensor(dataset.train_x, dataset.scale)
-        self.labels = goal_tensor(self.net, dataset, torch.float32, self.device)
+        self.criterion = self.criterion.of(dataset)
+        self.function = replace(self.function, criterion=self.criterion)
+        self.labels = self.criterion.goals(dataset)
         pinned = self.device.type == "cuda"
         self.shuffle = None if self.whole else Shuffle(n, self.device)
         self._keep(self.config.steps(n))
@@ -180,7 +185,7 @@ class GraphTrainer(Trainer):
                 found = torch.autograd.grad(loss if scale is None else loss * scale.scale, list(leaves.values()))
             else:
                 output = self.function.output(leaves, x)
-                by = slope(output.detach(), self.function.wanted(x, y, output))
+                by = self.criterion.slope(output.detach(), self.function.images(x).float(), y)
                 found = torch.autograd.grad(output, list(leaves.values()), by if scale is None else by * scale.scale)
             grads = list(found)
             if scale is not None:

@@ -14,7 +14,7 @@ from ...data.order import Order
 from ...machine.facts import cores
 from ...nets import Net
 from ...trainers.base import State, StepLog, check_fit, check_range, not_loaded
-from .trainer import TorchTrainer, goal_tensor
+from .trainer import TorchTrainer
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -55,7 +55,7 @@ class LoaderTrainer(TorchTrainer):
         check_fit(self.net, dataset)
         self.close()
         self.x = self._tensor(dataset.train_x, dataset.scale)
-        self.labels = goal_tensor(self.net, dataset, self.element, torch.device("cpu"))
+        self.labels = self.criterion.goals(dataset, torch.device("cpu"))
         self.sampler = InOrder()
         self.loader: DataLoader | None = DataLoader(
             TensorDataset(self.x) if self.labels is None else TensorDataset(self.x, self.labels),
@@ -80,8 +80,8 @@ class LoaderTrainer(TorchTrainer):
                 mean, output = self._step(x, y[0] if y else None, has_loss)
                 if mean is not None:
                     loss[i] = mean.item()
-                    if self.classes:
-                        correct[i] = (output.argmax(1) == y[0]).sum().item()
+                    if (labels := self.criterion.labels(y[0] if y else None)) is not None:
+                        correct[i] = (output.argmax(1) == labels).sum().item()
             if not has_loss:
                 self._wait()
         size = np.array([len(some) for some in self.sampler.batches], np.int64)

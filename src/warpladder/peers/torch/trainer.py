@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
 from ...config import TrainConfig
 from ...data.dataset import pixels
@@ -18,10 +17,11 @@ from ...data.order import Order
 from ...errors import RungError
 from ...machine.facts import cores
 from ...machine.precision import named
-from ...nets import CrossEntropyLoss, Loss, Net
+from ...nets import Net
 from ...nets.params import buffer_slices, buffer_views, param_slices, views
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
 from .. import driver
+from .criterion import Criterion
 from .net import arithmetic, sequential
 from .scale import SCALE
 from .update import eager
@@ -50,8 +50,8 @@ class TorchTrainer(Trainer):
     ) -> None:  # fmt: skip
         self.net, self.config, self.channels_last = net, config, channels_last and len(net.in_shape) == 3
         self.device, self.precision, self.threads = open_device(device), named(precision).name, threads
-        self.classes = isinstance(net.loss, CrossEntropyLoss)
         self.element = torch.float64 if self.precision == "fp64" else torch.float32  # of parameters and slots
+        self.criterion = Criterion(net, self.element, self.device)
         self.short = SHORT.get(self.precision)  # format of products under autocast
         self.model = (sequential(net) if model is None else model).to(self.device, self.element)
         if channels_last:
@@ -70,7 +70,8 @@ class TorchTrainer(Trainer):
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset, self.config)
         self.x = self._tensor(dataset.train_x, dataset.scale).to(self.device)
-        self.labels = goal_tensor(self.net, dataset, self.element, self.device)
+        self.criterion = self.criterion.of(dataset)
+        self.labels = self.criterion.goals(dataset)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
@@ -113,8 +114,8 @@ class TorchTrainer(Trainer):
             if loss is None:
                 continue
             losses.append(loss)
-            if y is not None and self.classes:
-                hits.append((output.argmax(1) == y).sum())
+            if (wanted := self.criterion.labels(y)) is not None:
+                hits.append((output.argmax(1) == wanted).sum())
         if not has_loss:
             return []
         return [(torch.stack(losses), torch.stack(hits) if hits else torch.zeros(len(losses), dtype=torch.int64))]
@@ -137,9 +138,8 @@ class TorchTrainer(Trainer):
             x = x.permute(0, 3, 1, 2)
         with self._autocast():
             output = self.model(x)
-            wanted = labels if self.classes else (x if labels is None else labels).reshape(output.shape)
             if has_loss:
-                loss = mean_loss(self.net.loss, output, wanted)
+                loss = self.criterion(output, x, labels)
         for p in self.named.values():
             p.grad = None
         if self.rates is not None:
@@ -147,8 +147,7 @@ class TorchTrainer(Trainer):
         if has_loss:
             self.scaler.scale(loss).backward()
         else:
-            assert wanted is not None
-            output.backward(self.scaler.scale(slope(output.detach(), wanted)).to(output.dtype))
+            output.backward(self.scaler.scale(self.criterion.slope(output.detach(), x, labels)).to(output.dtype))
         if self.config.clip_value is not None:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_value_(self.named.values(), self.config.clip_value)
@@ -259,32 +258,6 @@ class TorchTrainer(Trainer):
 def statistics(model: nn.Module) -> list[torch.Tensor]:
     """Running means and variances of a module, in the order of its `state_dict`."""
     return [held for name, held in model.named_buffers() if not name.endswith("num_batches_tracked")]
-
-
-def slope(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """Gradient of the mean loss by the net's output, in float32 or float64, as the loss itself would send it back.
-
-    output : (n, *out_shape), without a graph. wanted : (n,) int64 labels, or for the squared error a tensor like
-    output.
-    """
-    element = torch.promote_types(output.dtype, torch.float32)
-    if wanted.dtype != torch.int64:
-        return (output.to(element) - wanted.to(element)).mul_(2 / output.numel())
-    out = torch.softmax(output.to(element), 1)
-    out.scatter_add_(1, wanted[:, None], out.new_full((1, 1), -1.0).expand(len(out), 1))
-    return out.mul_(1 / len(out))
-
-
-def mean_loss(loss: Loss, output: torch.Tensor, wanted: torch.Tensor | None) -> torch.Tensor:
-    """Mean loss of outputs (n, *out_shape). wanted : (n,) int64 labels, or targets like output."""
-    assert wanted is not None
-    return (functional.cross_entropy if isinstance(loss, CrossEntropyLoss) else functional.mse_loss)(output, wanted)
-
-
-def goal_tensor(net: Net, dataset: Dataset, element: torch.dtype, device: torch.device) -> torch.Tensor | None:
-    """Labels (samples,) int64 or targets (samples, outputs) of a data set; None where the net learns its input."""
-    goal = goals(net, dataset.train_y)
-    return None if goal is None else torch.tensor(goal, dtype=torch.int64 if goal.ndim == 1 else element, device=device)
 
 
 def open_device(name: str) -> torch.device:

@@ -65,7 +65,7 @@ def _figures(rung: RungResult) -> list[str]:
 
 def score_name(results: Results) -> str:
     """Name of the score of a task: "test MSE" or "test acc."."""
-    return "test MSE" if results.net.loss == "MSELoss" else "test acc."
+    return f"test {words.score_name(results.net.loss)}"
 
 
 def times(sweep: Sweep, width: int) -> Table:

@@ -40,7 +40,7 @@ def table(results: Results, width: int = WIDE) -> Table:
     out.add_column("rung", no_wrap=not narrow, overflow="fold", ratio=1 if narrow else None)
     if not narrow:
         out.add_column("idea", ratio=1, min_width=12, overflow="fold")
-    score = "test\nMSE" if results.net.loss == "MSELoss" else "test\nacc."
+    score = f"test\n{words.score_name(results.net.loss)}"
     times = ("time per\nepoch", "images\nper s")
     gains = () if results.emulated else (("over\nfirst", "over\nbelow"),)
     middle = () if width < TINY else (*gains, ("error",))

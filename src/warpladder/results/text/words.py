@@ -107,6 +107,11 @@ def losses(results: Results) -> str:
     return "".join(f", {part}" for part in parts)
 
 
+def score_name(loss: str) -> str:
+    """Name of the score of a net with this loss: "acc.", or the loss of the test part."""
+    return {"CrossEntropyLoss": "acc.", "MSELoss": "MSE", "L1Loss": "MAE"}.get(loss, "loss")
+
+
 def megabytes(value: int | None) -> str:
     return "" if value is None else f"{value / 1e6:,.0f}"
 

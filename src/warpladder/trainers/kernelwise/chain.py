@@ -15,6 +15,7 @@ from ...ops.engine.chain import Slice, Subgraph
 from ...ops.engine.kernels import KernelUpdate, Launches, Log, MaskKey
 from ...ops.engine.segments import Operands, Segment, StoredSamples
 from .boundaries import BoundaryArrays
+from .device_shares import DeviceShares
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Chain:
     arrays : between the segments, with their boundaries. params, grads : by names; no grads to predict only.
     samples : for a segment that gathers. log : for a segment with the loss.
     update : returns the optimizer's step on exactly the parameters of these names.
-    mask_key : key of random masks, as `Operands` has it.
+    mask_key, shares : key of random masks, and shares of samples, as `Operands` has them.
     updated : parameters that segments update in place when a batch comes in one slice.
     """
 
@@ -40,9 +41,10 @@ class Chain:
         self, device: Device, arrays: BoundaryArrays, params: Mapping[str, Array], grads: Mapping[str, Array],
         block_size: int, samples: StoredSamples | None = None, log: Log | None = None,
         update: Callable[[list[str]], KernelUpdate] | None = None, mask_key: MaskKey | None = None,
+        shares: DeviceShares | None = None,
     ) -> None:  # fmt: skip
         self.boundaries = boundaries = arrays.boundaries
-        self.device, self.arrays = device, arrays
+        self.device, self.arrays, self.shares = device, arrays, shares
         self.capacity = boundaries.cut[0][0].capacity
         self.segments: list[Segment] = []
         self.updated: set[str] = set()
@@ -63,6 +65,7 @@ class Chain:
                 self._buffers(number, w, dw), w, dw, samples=samples if part.gathers else None,
                 target=arrays.labels if part.gathers or labelled else goal if part.turns else None,
                 log=log if part.turns else None, mask_key=mask_key,
+                shares=shares.array if part.turns and shares is not None else None,
                 update=update(names) if update is not None and updates else None,
                 masks_dx=boundaries.fuses_relu(number),
                 dy_is_masked=number + 1 < len(boundaries.cut) and boundaries.fuses_relu(number + 1),
@@ -104,8 +107,12 @@ class Chain:
 
     @property
     def reads_order(self) -> bool:
-        """True if a step's launches read the epoch's order, or its key of random masks."""
-        return self.boundaries.net.is_random or all(segment.reads_order for segment in self.segments)
+        """True if a step's launches read the epoch's order, its key of random masks or its shares of samples."""
+        return (
+            self.boundaries.net.is_random
+            or self.shares is not None
+            or all(segment.reads_order for segment in self.segments)
+        )
 
     def prepare(self, part: Slice, repeated: bool = False) -> list[Stage]:
         """Launches that depend on the parameters alone, as `Segment.prepare`."""

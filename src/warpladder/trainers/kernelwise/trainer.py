@@ -21,6 +21,7 @@ from ...ops.engine.segments import KernelTable
 from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .boundaries import Boundaries, allocate
 from .chain import Chain, Stage, source_files
+from .device_shares import DeviceShares
 from .epoch_log import DeviceEpochLog, StepSettings
 from .feeds import FEEDS, Feed, ResidentFeed, RowGather
 from .layout import ParameterLayout
@@ -78,6 +79,7 @@ class KernelTrainer(Trainer):
         self.feed: Feed | None = None
         self.total: Array | None = None
         self.epoch_log: DeviceEpochLog | None = None
+        self.shares: DeviceShares | None = None
         self.settings: StepSettings | None = None
         self.adding: KernelAccumulate | None = None
         #: Launches that end a step: for a batch in one slice they update the parameters that no segment updates.
@@ -123,6 +125,7 @@ class KernelTrainer(Trainer):
         self.batch = self.config.batch(samples)
         self.itemsize = dataset.train_x.dtype.itemsize  # of a stored pixel
         self.capacity = capacity = self.slice_capacity(self.batch, train=True)
+        self.shares = DeviceShares.of(device, self.net.loss, dataset, self.config)
         boundaries = self.boundaries(capacity, train=True)
         needs, goal = boundaries.sizes(capacity, train=True), goals(self.net, dataset.train_y)
         if boundaries.gathers:
@@ -142,10 +145,9 @@ class KernelTrainer(Trainer):
         gather = self.table.segments[Gather,]
         rows = RowGather(device, gather, arrays.x, arrays.labels, self.step, self.block_size, arrays.targets)
         self.feed = self.feed_type(dataset, self.batch, rows, goal, self.log)
-        w, dw = self.layout.views(self.params), self.layout.views(self.grads)
-        self.chain = Chain(
-            device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of, self.mask_key
-        )
+        w, dw, size = self.layout.views(self.params), self.layout.views(self.grads), self.block_size
+        stored, mask_key = self.feed.samples, self.mask_key
+        self.chain = Chain(device, arrays, w, dw, size, stored, self.log, self._update_of, mask_key, self.shares)
         self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
         self.updates = {True: self._updating(self.updaters), False: self._updating([self.update])}
         device.synchronize()
@@ -154,8 +156,9 @@ class KernelTrainer(Trainer):
     def boundaries(self, capacity: int, train: bool) -> Boundaries:
         """The net's chain, cut into segments for `capacity` samples at a time."""
         resident = train and issubclass(self.feed_type, ResidentFeed)
+        has_shares = train and self.shares is not None
         config, batch = (self.config, self.batch) if train else (None, capacity)
-        nodes = chain(self.net, capacity, batch, self.device.limits, config, resident, self.precision)
+        nodes = chain(self.net, capacity, batch, self.device.limits, config, resident, self.precision, has_shares)
         return Boundaries(self.net, self.table.cut_net(nodes, self.net))
 
     def _update_of(self, names: list[str]) -> KernelUpdate:
@@ -186,7 +189,7 @@ class KernelTrainer(Trainer):
             self._count_from(first)
         if self.chain.reads_order:
             self.feed.begin(order, first, last)
-        self._upload_mask_key(order)
+        self._upload_epoch(order)
         self._upload_settings(first, last)
         has_loss = self.config.has_loss(order.epoch)
         self._queue(self.feed, first, last, has_loss)
@@ -209,8 +212,10 @@ class KernelTrainer(Trainer):
             return StepLog.without_loss(size)
         return StepLog(*self.epoch_log.read(first, last), size)
 
-    def _upload_mask_key(self, order: Order) -> None:
-        """Queue the copy of an epoch's key of random masks, if the net draws some and had another epoch before."""
+    def _upload_epoch(self, order: Order) -> None:
+        """Queue an epoch's key of random masks and shares of samples, if there are some and others are there."""
+        if self.shares is not None:
+            self.shares.upload(order)
         if self.mask_key is not None and order != self.masked_order:
             self.host_key[...] = order.mask_key
             self.mask_key.key.upload(self.host_key, self.device.stream)

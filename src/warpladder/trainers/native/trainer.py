@@ -16,9 +16,11 @@ from ... import optimizers
 from ...config import TrainConfig
 from ...data.order import Order
 from ...machine.facts import cores
-from ...nets import Conv2d, CrossEntropyLoss, Net
+from ...nets import Conv2d, ElementLoss, Net
+from ...ops.loss.scalar import settings
 from ...optimizers import NUMBERS, Optimizer
 from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, in_a_row, not_loaded
+from ..shares import BatchShares
 from .compiler.clocks import Clocks
 from .compiler.machine_code import CompiledFunction, address, entry
 from .compiler.precompile import precompile
@@ -49,6 +51,9 @@ class NativeTrainer(Trainer):
         self._workers = Workers(self.threads)
         self._spans = {"compile": 0.0}
         self._samples: dict[str, np.ndarray] | None = None
+        self._shares: BatchShares | None = None
+        self._is_general = not net.loss.is_plain
+        self._settings = settings(net.loss, math.prod(net.out_shape)).astype(np.float32)
         self._scale = np.float32(1)
         self._clip = np.float32(np.inf if config.clip_value is None else config.clip_value)
         #: the optimizer's numbers of every step, if they are the same in all steps
@@ -57,11 +62,11 @@ class NativeTrainer(Trainer):
         self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
-    def _plan_for(self, batch: int, has_targets: bool = False) -> None:
+    def _plan_for(self, batch: int, has_targets: bool = False, has_shares: bool = False) -> None:
         """Plan and allocate for this batch size; weights are zero until `set_state`."""
-        plan = NativePlan(self.net, self.config, self.threads, batch, has_targets)
+        plan = NativePlan(self.net, self.config, self.threads, batch, has_targets, has_shares)
         self.plan = plan
-        self.batch, self.has_targets = batch, has_targets
+        self.batch, self.goal = batch, (has_targets, has_shares)
         built, sharing, parameters = plan.built, plan.sharing, plan.layout.count + SLACK
         shares = 1 if sharing.together else self.threads
         gradients = shares, built.gradient_count + SLACK
@@ -100,12 +105,14 @@ class NativeTrainer(Trainer):
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         batch = self.config.batch(len(dataset.train_x))
-        if (batch, dataset.has_targets) != (self.batch, self.has_targets):
+        self._shares = BatchShares.of(self.net.loss, dataset, self.config)
+        goal = dataset.has_targets, self._shares is not None
+        if (batch, goal) != (self.batch, self.goal):
             state = self.state()
-            self._plan_for(batch, dataset.has_targets)
+            self._plan_for(batch, *goal)
             self.set_state(state)
-        goal = goals(self.net, dataset.train_y)
-        self._samples = _samples(dataset.train_x, np.zeros(len(dataset.train_x)) if goal is None else goal)
+        learnt = goals(self.net, dataset.train_y)
+        self._samples = _samples(dataset.train_x, np.zeros(len(dataset.train_x)) if learnt is None else learnt)
         self._count, self._scale = len(dataset.train_x), np.float32(dataset.scale)
         # a full batch's sums are the same in every order, and fastest in the stored one
         self._all = np.arange(len(dataset.train_x) if batch == len(dataset.train_x) else 0)
@@ -147,8 +154,12 @@ class NativeTrainer(Trainer):
             **self._samples,
             **self._of_steps(self._numbers(steps, order.n), indices),
             factors=np.array([self._scale, self._clip], np.float32),
+            settings=self._settings,
+            shares=NOTHING["shares"] if self._shares is None else self._shares.at(indices).astype(np.float32),
         )
-        terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
+        is_general = self._is_general or self._shares is not None
+        has_terms = not is_general and isinstance(self.net.loss, ElementLoss)
+        terms = int(np.prod(self.net.out_shape)) if has_terms else 1
         has_loss = self.config.has_loss(order.epoch)
         table = memory.table()
         programs = self._programs_for(memory, has_loss)
@@ -166,7 +177,8 @@ class NativeTrainer(Trainer):
         if not has_loss:
             return StepLog.without_loss(size)
         # thread after thread: numpy adds the same numbers in another order where there is one step and many threads
-        return StepLog(reduce(np.add, memory.loss) / size, memory.correct.sum(axis=0), size)
+        loss = reduce(np.add, memory.loss)
+        return StepLog(loss if is_general else loss / size, memory.correct.sum(axis=0), size)
 
     @contextmanager
     def clocked(self) -> Iterator[Clocks]:
@@ -296,7 +308,12 @@ def _loop_from_elsewhere(optimizer: Optimizer) -> int:
 STEPS = CompiledFunction(f"{__package__}.threads.run", "steps", "entry")
 
 #: the memory's other arrays before a call
-NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.empty((0, 1), np.float32)}
+NOTHING: dict[str, np.ndarray] = {
+    "factors": np.empty(2, np.float32),
+    "settings": np.empty(0, np.float32),
+    "shares": np.empty(0, np.float32),
+    "out": np.empty((0, 1), np.float32),
+}
 
 #: the memory's samples before there are any
 NO_SAMPLES: dict[str, np.ndarray] = {

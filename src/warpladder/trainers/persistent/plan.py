@@ -265,6 +265,8 @@ def why_not(net: Net) -> str | None:
     chain = layers(net)
     if isinstance(chain, str):
         return chain
+    if not net.loss.is_plain:
+        return f"its kernel has CrossEntropyLoss and MSELoss without settings, and net {net.name!r} has {net.loss}"
     if isinstance(net.loss, CrossEntropyLoss) and math.prod(net.out_shape) > 4 * THREADS:
         return f"a tile holds {4 * THREADS:,} classes at most, and net {net.name!r} has {math.prod(net.out_shape):,}"
     return None

@@ -17,7 +17,7 @@ from ...nets import Net
 from ...ops.engine.chain import Slice
 from ...ops.tables.gemm import TABLE
 from ...ops.update.cuda import limit
-from ..base import State, StepLog, check_fit, check_range, goals, in_a_row, not_loaded
+from ..base import State, StepLog, check_fit, check_no_weights, check_range, goals, in_a_row, not_loaded
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
 from .plan import PersistentPlan, plans, why_not
@@ -75,6 +75,7 @@ class PersistentTrainer(KernelTrainer):
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
+        check_no_weights(dataset, "persistent")
         self._load(dataset)
 
     def _load(self, dataset: Dataset) -> None:

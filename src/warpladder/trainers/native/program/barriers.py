@@ -18,7 +18,7 @@ from .tensors import ActivationView, Tensor
 #: operations that read and write the thread's own samples of flat tensors
 BY_SAMPLE = {
     "few_outputs_of_bytes", "few_outputs", "multiply", "cross_entropy", "squared_error",
-    "squared_error_of_targets", "few_outputs_input_gradient",
+    "squared_error_of_targets", "label_loss", "element_loss", "element_loss_of_targets", "few_outputs_input_gradient",
 }  # fmt: skip
 #: operations that read activations and write a gradient or weights of the thread's own panels
 BY_PANEL = {

@@ -18,6 +18,7 @@ from ....nets import (
     Upsample2d,
 )
 from ....ops.activation import scalar
+from ....ops.loss import scalar as scalar_loss
 from .elementwise_operands import (
     ActivationGradientOperands,
     ActivationOperands,
@@ -30,12 +31,15 @@ from .layout import stays_in_place
 from .operands import (
     AveragePoolOperands,
     CrossEntropyOperands,
+    ElementLossOperands,
     FlattenOperands,
     GatherOperands,
+    LabelLossOperands,
     MaxPoolGradientOperands,
     MaxPoolOperands,
     SquaredErrorOperands,
     TargetErrorOperands,
+    TargetLossOperands,
     UpsampleOperands,
 )
 from .rows import RowBuilder
@@ -52,17 +56,42 @@ def loss(rows: RowBuilder) -> None:
     """The loss, and the gradient of the net's output."""
     last = rows.nodes[-1].y
     x, dx = rows.values[last], rows.value_gradients[last]
-    if isinstance(rows.net.loss, CrossEntropyLoss):
+    if rows.has_shares or not rows.net.loss.is_plain:
+        _general_loss(rows, x, dx)
+    elif isinstance(rows.net.loss, CrossEntropyLoss):
         rows.emit("backward", "cross_entropy", CrossEntropyOperands(x.view, dx.view, x.shape[0]))
     elif rows.has_targets:
         rows.emit("backward", "squared_error_of_targets", TargetErrorOperands(x.view, dx.view, x.shape[0]))
     else:
-        goal = rows.values[rows.enter]
-        if goal.shape != x.shape:
-            goal = rows.boundaries.tensor(x.shape, 0)
-            gather(rows, "backward", goal)
+        goal = _goal(rows, x)
         rows.emit("backward", "squared_error", SquaredErrorOperands(x.view, goal.view, dx.view, x.shape[0]))
     rows.mask(last)
+
+
+def _goal(rows: RowBuilder, x: Tensor) -> Tensor:
+    """The samples as goals of the net's output x, in its layout."""
+    goal = rows.values[rows.enter]
+    if goal.shape != x.shape:
+        goal = rows.boundaries.tensor(x.shape, 0)
+        gather(rows, "backward", goal)
+    return goal
+
+
+def _general_loss(rows: RowBuilder, x: Tensor, dx: Tensor) -> None:
+    """A loss with settings or with shares of samples."""
+    kind, has_shares = rows.net.loss, rows.has_shares
+    if isinstance(kind, CrossEntropyLoss):
+        smoothing = int(np.float64(kind.label_smoothing).view(np.int64))
+        operands = LabelLossOperands(x.view, dx.view, x.shape[0], smoothing, has_shares)
+        rows.emit("backward", "label_loss", operands)
+        return
+    function = scalar_loss.number(kind)
+    if rows.has_targets:
+        targets = TargetLossOperands(x.view, dx.view, x.shape[0], function, has_shares)
+        rows.emit("backward", "element_loss_of_targets", targets)
+        return
+    goals = ElementLossOperands(x.view, _goal(rows, x).view, dx.view, x.shape[0], function, has_shares)
+    rows.emit("backward", "element_loss", goals)
 
 
 def forward(rows: RowBuilder, node: FusedLayer) -> None:

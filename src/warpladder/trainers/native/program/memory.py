@@ -42,6 +42,8 @@ class NativeMemory(NamedTuple):
     targets: np.ndarray  # (samples, outputs) float32
     indices: np.ndarray  # (samples of all steps,) int64
     factors: np.ndarray  # (2,) float32: `StepScaling.scale` and `clip`
+    shares: np.ndarray  # (samples of all steps,) float32: shares of the samples in the means of their batches
+    settings: np.ndarray  # (outputs,) float32: weights of classes, or numbers of the loss's function for each output
     out: np.ndarray  # (samples, features) float32: predictions
 
     def table(self) -> np.ndarray:
@@ -63,7 +65,8 @@ TYPES: dict[str, type] = dict.fromkeys(NativeMemory._fields, np.float32) | {
 
 # an array's number in the table, for compiled code
 (ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, SQUARES, SYNC, NUMBERS, LOSS,
- CORRECT, U8, F32, LABELS, TARGETS, INDICES, FACTORS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
+ CORRECT, U8, F32, LABELS, TARGETS, INDICES, FACTORS, SHARES,
+ SETTINGS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
 
 LARGE = 2 << 20  # bytes of a large page on x86-64 and on arm64 with 4 KB base pages
 LINE = 64  # bytes of a cache line

@@ -41,6 +41,7 @@ OPERATIONS = {
             "squared_error_of_targets",
             "squared_error_of_targets_gradient",
         ),
+        "general_losses": ("label_loss", "element_loss", "element_loss_of_targets"),
         "update": ("sgd", "optimizer_loop"),
         "gradient_norm": ("sum_squares", "scale_gradients"),
         "fused_update": ("weight_step",),
@@ -297,6 +298,37 @@ class TargetErrorOperands(NamedTuple):
     x: ActivationView
     dx: ActivationView
     channels: int
+
+
+class LabelLossOperands(NamedTuple):
+    """label_loss: x are logits, dx their gradient; weights of classes are in the memory's settings."""
+
+    x: ActivationView
+    dx: ActivationView
+    classes: int
+    smoothing: int  # the bits of a float64
+    has_shares: int
+
+
+class ElementLossOperands(NamedTuple):
+    """element_loss: x against goal, dx the gradient of x, by a function of ops/loss/scalar.py."""
+
+    x: ActivationView
+    goal: ActivationView
+    dx: ActivationView
+    channels: int
+    function: int
+    has_shares: int
+
+
+class TargetLossOperands(NamedTuple):
+    """element_loss_of_targets: x against the data set's targets, dx the gradient of x."""
+
+    x: ActivationView
+    dx: ActivationView
+    channels: int
+    function: int
+    has_shares: int
 
 
 class UpdateOperands(NamedTuple):

@@ -34,12 +34,15 @@ class NativePlan:
 
     rows, sections : the instructions, and the first and last row of each section.
     built : tensors and sizes of the buffers, see `RowBuilder`.
-    has_targets : as in `RowBuilder`. sharing : how threads share the work.
+    has_targets, has_shares : as in `RowBuilder`. sharing : how threads share the work.
     samples, out : the net's input and its output, as tensors.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int, has_targets: bool = False) -> None:
-        self.layout = WeightLayout(net)
+    def __init__(
+        self, net: Net, config: TrainConfig, threads: int, batch: int, has_targets: bool = False,
+        has_shares: bool = False,
+    ) -> None:  # fmt: skip
+        self.layout, goal = WeightLayout(net), (has_targets, has_shares)
         work = net.train_flops * batch / net.param_count
         together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
         # an optimizer but SGD brings its loop with it
@@ -50,9 +53,9 @@ class NativePlan:
                 plain = type(config.optimizer) is SGD and not config.optimizer.slots
                 self.sharing = self.sharing._replace(steps_weights=IN_REGISTERS if plain else BY_LOOP)
         else:
-            floats = _built(net, self.layout, threads, self.sharing._replace(block=1), has_targets).arena.size
+            floats = _built(net, self.layout, threads, self.sharing._replace(block=1), *goal).arena.size
             self.sharing = self.sharing._replace(block=max(1, min(CACHE // floats, -(-batch // threads))))
-        self.built = _built(net, self.layout, threads, self.sharing, has_targets)
+        self.built = _built(net, self.layout, threads, self.sharing, *goal)
         self.samples, self.out = self.built.values[self.built.enter], self.built.values[self.built.nodes[-1].y]
         rows, self.sections = self.built.finished()
         flags = barriers(rows, self.sections, self.samples)
@@ -64,9 +67,11 @@ class NativePlan:
         return any(row.operation in ("optimizer_loop", "weight_step") for row in self.rows)
 
 
-def _built(net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing, has_targets: bool) -> RowBuilder:
+def _built(
+    net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing, has_targets: bool, has_shares: bool
+) -> RowBuilder:  # fmt: skip
     """All rows of a net."""
-    rows = RowBuilder(net, layout, threads, sharing, has_targets)
+    rows = RowBuilder(net, layout, threads, sharing, has_targets, has_shares)
     if not rows.reads_samples:
         layer_rows.gather(rows, "forward", rows.values[rows.enter])
     layer_rows.loss(rows)

@@ -46,12 +46,14 @@ class RowBuilder:
     """Collects the instructions of a net; linear_rows.py, convolution_rows.py and layer_rows.py emit them.
 
     has_targets : True if the data set has targets; else a net without labels learns its input.
+    has_shares : True if samples have shares in the means of their batches.
     """
 
     def __init__(
-        self, net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing, has_targets: bool = False
-    ) -> None:
-        self.has_targets = has_targets
+        self, net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing, has_targets: bool = False,
+        has_shares: bool = False,
+    ) -> None:  # fmt: skip
+        self.has_targets, self.has_shares = has_targets, has_shares
         self.net, self.layout, self.threads, self.sharing = net, layout, threads, sharing
         self.argmax_count = 0  # numbers of the buffers, handed out so far
         self.packed_count = 0

@@ -1,0 +1,121 @@
+"""Every loss as the textbook has it, in float64: value and gradient of each sample.
+
+Shapes: x (n, *out_shape); label (n,) whole numbers, or target as x; shares (n,).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...nets import BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, L1Loss, Loss, MSELoss
+
+#: A function of a loss, outputs and targets.
+Function = Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
+
+
+def softplus(x: np.ndarray) -> np.ndarray:
+    """log(1 + exp(x))."""
+    return np.logaddexp(0, x)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)), both tails to full precision."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+def _huber(loss: HuberLoss, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    d = np.abs(x - t)
+    return np.where(d <= loss.delta, d**2 / 2, loss.delta * (d - loss.delta / 2))
+
+
+def _factor(loss: BCEWithLogitsLoss, x: np.ndarray) -> np.ndarray | float:
+    """pos_weight, as an array that fits x."""
+    if loss.pos_weight is None or len(loss.pos_weight) == 1:
+        return 1.0 if loss.pos_weight is None else loss.pos_weight[0]
+    return np.reshape(loss.pos_weight, x.shape[1:])
+
+
+def _binary(loss: BCEWithLogitsLoss, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return np.asarray(_factor(loss, x) * t * softplus(-x) + (1 - t) * softplus(x))
+
+
+def _binary_slope(loss: BCEWithLogitsLoss, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return np.asarray((1 - t) * sigmoid(x) - _factor(loss, x) * t * sigmoid(-x))
+
+
+#: Value and derivative by x of each element.
+FUNCTIONS: dict[type[Loss], tuple[Function, Function]] = {
+    MSELoss: (lambda loss, x, t: (x - t) ** 2, lambda loss, x, t: 2 * (x - t)),
+    L1Loss: (lambda loss, x, t: np.abs(x - t), lambda loss, x, t: np.sign(x - t)),
+    HuberLoss: (_huber, lambda loss, x, t: np.clip(x - t, -loss.delta, loss.delta)),
+    BCEWithLogitsLoss: (_binary, _binary_slope),
+}
+
+
+def wanted(loss: CrossEntropyLoss, label: np.ndarray, classes: int) -> np.ndarray:
+    """q (n, classes): w[label] (1 - s) at the label, and w[c] s / classes at every class; s is the smoothing."""
+    w = np.ones(classes) if loss.weight is None else np.array(loss.weight)
+    q = np.tile(w * (loss.label_smoothing / classes), (len(label), 1))
+    q[np.arange(len(label)), label] += w[label] * (1 - loss.label_smoothing)
+    return q
+
+
+def factors(loss: Loss, y: np.ndarray | None, n: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """Factor of each of n samples in the sum by which a mean is divided: its weight, times that of its class."""
+    out = np.ones(n) if weights is None else np.asarray(weights, np.float64)
+    if isinstance(loss, CrossEntropyLoss) and loss.weight is not None:
+        assert y is not None
+        return out * np.array(loss.weight)[y]
+    return out
+
+
+def shares(loss: Loss, y: np.ndarray | None, n: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """Weight of each of n samples in their mean: its own over the sum of `factors`; 0 where that sum is 0."""
+    total = factors(loss, y, n, weights).sum()
+    own = np.ones(n) if weights is None else np.asarray(weights, np.float64)
+    return own / total if total > 0 else np.zeros(n)
+
+
+def values(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Loss of each sample (n,): -sum of q log softmax(x), or the mean over its elements."""
+    if isinstance(loss, CrossEntropyLoss):
+        shifted = x - x.max(axis=1, keepdims=True)
+        surprise = np.log(np.exp(shifted).sum(axis=1, keepdims=True)) - shifted
+        if loss.is_plain:
+            return np.asarray(surprise[np.arange(len(x)), y])
+        return np.asarray((wanted(loss, y, x.shape[1]) * surprise).sum(axis=1))
+    return np.asarray(FUNCTIONS[type(loss)][0](loss, x, y).reshape(len(x), -1).mean(axis=1))
+
+
+def slopes(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Gradient of each sample's loss by its outputs, as x: softmax(x) times the sum of q, less q; or f' / size."""
+    if isinstance(loss, CrossEntropyLoss):
+        e, q = np.exp(x - x.max(axis=1, keepdims=True)), wanted(loss, y, x.shape[1])
+        return np.asarray(e / e.sum(axis=1, keepdims=True) * q.sum(axis=1, keepdims=True) - q)
+    return np.asarray(FUNCTIONS[type(loss)][1](loss, x, y) / max(1, x[0].size))
+
+
+def curvature(loss: Loss) -> float:
+    """Most that the derivative of an element's function changes for a change of 1 of the output."""
+    if isinstance(loss, BCEWithLogitsLoss):
+        return max((1.0, *(loss.pos_weight or ()))) / 4
+    return {MSELoss: 2.0, HuberLoss: 1.0, L1Loss: 0.0}[type(loss)]
+
+
+def forward(loss: Loss, x: np.ndarray, y: np.ndarray, share: np.ndarray | None = None) -> float:
+    """Mean over the batch of `values`, or their sum with these shares."""
+    found = values(loss, x, y)
+    return float(np.mean(found) if share is None else share @ found)
+
+
+def backward(loss: Loss, x: np.ndarray, y: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
+    """dx: `slopes` over n, or times these shares."""
+    found = slopes(loss, x, y)
+    return found / len(x) if share is None else found * share.reshape(-1, *[1] * (x.ndim - 1))
+
+
+def correct(loss: Loss, x: np.ndarray, y: np.ndarray) -> int:
+    """Number of samples whose largest logit, the first of equals, is that of their label; 0 without labels."""
+    return int(np.count_nonzero(x.argmax(axis=1) == y)) if isinstance(loss, CrossEntropyLoss) else 0
