@@ -24,6 +24,7 @@ from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MS
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
+from warpladder.trainers.persistent import products
 from warpladder.trainers.persistent import trainer as module
 from warpladder.trainers.persistent.plan import plans
 from warpladder.trainers.persistent.trainer import PersistentTrainer
@@ -181,6 +182,18 @@ def test_no_access_is_wrong(case, wait, order):
     trained(case, persistent("check", wait, order=order, seed=5))
 
 
+@needs_compiler
+def test_biases_that_have_sums_of_their_own_step_as_numpy_steps_them(monkeypatch):
+    monkeypatch.setattr(products, "BIAS", -1e6)
+    products.fastest.cache_clear()
+    ours, logs = trained("images", persistent("check", "held pairs", order="random", seed=5))
+    products.fastest.cache_clear()
+    assert all(tile.separate for tile in ours.plan.weights)
+    theirs, expected = trained("images", find("numpy").build)
+    assert close(ours.state().params, theirs.state().params)
+    assert close(np.concatenate([log.loss for log in logs]), np.concatenate([log.loss for log in expected]))
+
+
 def planted(monkeypatch, before, after):
     """Edit every kernel's text after it is assembled."""
     real = sources.assembled
@@ -329,6 +342,9 @@ def test_held_weights_fit_or_are_not_planned(batch):
         assert found
         for plan in found:
             assert plan.held is not None
+            assert plan.rows is not None
+            assert batch <= plan.blocks // plan.cluster * plan.rows
+            assert plan.blocks <= (132 if plan.cluster == 1 else 132 // 18 * (18 // plan.cluster) * plan.cluster)
             assert 4 * plan.held.floats < plan.shared <= limits.shared_opt_in
     assert plans(net(784, 4000, 4000, 10), batch, limits, wait="both", weights="shared") == []
 
@@ -336,7 +352,7 @@ def test_held_weights_fit_or_are_not_planned(batch):
 @pytest.mark.parametrize("batch", [1, 7, 64, 250])
 def test_clusters_that_divide_a_batch_cover_it_and_fit(batch):
     limits = Limits("a GPU", multiprocessors=132, memory=1 << 36)
-    found = plans(net(54, 128, 64, 7), batch, limits, wait="both")
+    found = plans(net(54, 128, 64, 7), batch, limits, wait="both", weights="global")
     assert {plan.cluster for plan in found} == {1, 2, 4, 8, 16}
     for plan in found:
         clusters = plan.blocks // plan.cluster

@@ -25,7 +25,7 @@ def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], 
     copies = _copies(plan)
     phases = [_forward(net, plan, own, number) for number in range(1, last + 1)]
     phases += [_input_gradient(net, plan, own, number) for number in range(last, 1, -1)]
-    lines = list(copies)
+    lines = ["if (mine > 0) {", *(f"    {line}" for line in copies), "}"]
     for number, (line, after) in enumerate(
         zip(phases, [*["crew"] * (last - 1), "loss", *["crew"] * last], strict=False)
     ):

@@ -1,7 +1,7 @@
 // One layer whose inputs are divided over a cluster: BLOCKS blocks, each with the weights of a slice of the inputs,
 // which stay in its shared memory for the whole launch. A step has two waits. Each block multiplies its slice of the
-// batch, and sends the partial outputs to the blocks that own the samples; these add them up, and send the gradient by the
-// outputs to all; each block steps its weights. The bias is the weight of one more input, which is one.
+// batch, and sends the partial outputs to the blocks that own the samples; these add them up, and send the gradient by
+// the outputs to all; each block steps its weights. The bias is the weight of one more input, which is one.
 //
 // Shapes: n samples of at most BATCH, IN inputs and OUT outputs. x (n, LINE), weights and slots (OUT, LINE), g and
 // logits (n, G_LINE).

@@ -228,13 +228,33 @@ __device__ __noinline__ int input_gradient(
     return tiles;
 }
 
-// dw = g^T x, with db, the sums of g's columns, as its last column; each parameter makes its step as soon as its
-// gradient is complete.
+// The steps of a tile's biases, whose gradients are the sums of g's columns o0 to o0 + ROWS - 1.
 template <class T, int IN, int OUT, class Rule>
+__device__ __forceinline__ void bias_gradient(const float* g, const Stepper<Rule>& stepper, int o0, int n) {
+    constexpr int PARTS = THREADS / T::ROWS;
+    const int row = threadIdx.x % T::ROWS, part = threadIdx.x / T::ROWS, o = o0 + row;
+    float sum = 0.0f;
+#pragma unroll 8
+    for (int m = part; m < n; m += PARTS) sum += o < OUT ? g[m * line(OUT) + o] : 0.0f;
+    float* const sums = tile_memory();
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    if (part == 0 && o < OUT) {
+        for (int other = 1; other < PARTS; ++other) sum += sums[other * T::ROWS + row];
+        const int at = o * line(IN) + IN;
+        stepper.step(at, stepper.request(at), sum);
+    }
+    __syncthreads();
+}
+
+// dw = g^T x, with db, the sums of g's columns, as its last column; each parameter makes its step as soon as its
+// gradient is complete. SEPARATE: true if tiles have no such column, and those of the first inputs step the biases.
+template <class T, int IN, int OUT, bool SEPARATE, class Rule>
 __device__ __noinline__ int weight_gradient(
     Blocks team, const float* g, const float* x, Stepper<Rule> stepper, int n
 ) {
-    const int across = pieces(IN + 1, T::COLUMNS), tiles = pieces(OUT, T::ROWS) * across;
+    static_assert(!SEPARATE || T::ROWS <= THREADS, "a thread for each row");
+    const int across = pieces(SEPARATE ? IN : IN + 1, T::COLUMNS), tiles = pieces(OUT, T::ROWS) * across;
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int o0 = tile / across * T::ROWS, i0 = tile % across * T::COLUMNS;
         typename Stepper<Rule>::Held held[T::EACH];
@@ -250,6 +270,8 @@ __device__ __noinline__ int weight_gradient(
             if (at[k] >= 0) stepper.step(at[k], held[k], sum);
         });
         __syncthreads();
+        if constexpr (SEPARATE)
+            if (i0 == 0) bias_gradient<T, IN, OUT>(g, stepper, o0, n);
     }
     return tiles;
 }

@@ -7,7 +7,7 @@ multiply-adds of a tile, and the wait after it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...device.limits import Limits
 from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
@@ -27,6 +27,9 @@ MARGIN = 1.05
 
 #: The same ratio for weights in shared memory, whose steps have not been measured.
 HELD_MARGIN = 1.25
+
+#: Part of all blocks that a layer's weight gradient gets at least, however small it is: tiles are dealt in turn.
+LEAST_PORTION = 20
 
 #: Blocks of the clusters that divide a batch among them.
 CLUSTERS = (1, 2, 4, 8, 16)
@@ -142,7 +145,14 @@ def plans(
     if wait in (None, "both"):
         for kind in [*([_shared] if whole else []), *([_held] if weights in (None, "shared") else [])]:
             divided = [
-                kind(chain, phases(chain, net, batch, rows), -(-batch // rows), size, capacity)
+                kind(
+                    chain,
+                    phases(chain, net, batch, rows),
+                    -(-batch // rows),
+                    clusters_of(size, blocks or processors),
+                    size,
+                    capacity,
+                )
                 for size in ((cluster,) if cluster else (each for each in CLUSTERS if each <= limits.cluster))
                 for rows in shares(batch, size, blocks or processors)
             ]
@@ -159,12 +169,17 @@ def _rank(plan: PersistentPlan) -> float:
 
 def shares(batch: int, cluster: int, blocks: int) -> list[int]:
     """Numbers of samples that each cluster may take, so that all clusters are on the chip at once."""
-    held = blocks // cluster
-    if cluster > 1 and blocks > NEIGHBOURS:
-        held = min(held, blocks // NEIGHBOURS * (NEIGHBOURS // cluster))
-    least = -(-batch // held) if held else 0
-    sizes = {least, *(-(-least // 4) * 4 << more for more in range(5))} if held else set()
+    present = clusters_of(cluster, blocks)
+    least = -(-batch // present) if present else 0
+    sizes = {least, *(-(-least // 4) * 4 << more for more in range(5))} if present else set()
     return sorted(rows for rows in sizes if rows <= max(batch, 4))
+
+
+def clusters_of(cluster: int, blocks: int) -> int:
+    """Clusters of a size that are on the chip at once, one block for each multiprocessor."""
+    if cluster > 1 and blocks > NEIGHBOURS:
+        return min(blocks // cluster, blocks // NEIGHBOURS * (NEIGHBOURS // cluster))
+    return blocks // cluster
 
 
 def _planned(
@@ -180,7 +195,7 @@ def _planned(
 
 
 def _shared(
-    chain: tuple[LinearLayer, ...], products: Phases, teams: int, cluster: int, capacity: int
+    chain: tuple[LinearLayer, ...], products: Phases, teams: int, _: int, cluster: int, capacity: int
 ) -> PersistentPlan | None:
     """The plan for clusters of so many blocks, of which each takes a part of the batch forward and backward; None if a
     phase has no tile. Then all blocks compute all weight gradients between two waits of the grid: layers get blocks in
@@ -196,11 +211,14 @@ def _shared(
 
 
 def _weight_gradients(
-    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, capacity: int
+    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, capacity: int, least: int = 1
 ) -> list[tuple[PhaseTile, float]]:
-    """The tiles of the weight gradients that all blocks compute between two waits; larger ones spill registers."""
+    """The tiles of the weight gradients that all blocks compute between two waits; larger ones spill registers.
+
+    least : blocks of a layer's portion.
+    """
     every = sum(each.outputs * (each.inputs + 1) for each in chain)
-    portions = [max(1, blocks * phase.rows * phase.columns // every) for phase in products.weights]
+    portions = [max(least, blocks * phase.rows * phase.columns // every) for phase in products.weights]
     found = (
         fastest(phase, capacity, portion, max(1, blocks // portion), THREADS // 2)
         for phase, portion in zip(products.weights, portions, strict=True)
@@ -209,13 +227,16 @@ def _weight_gradients(
 
 
 def _held(
-    chain: tuple[LinearLayer, ...], products: Phases, teams: int, cluster: int, capacity: int
+    chain: tuple[LinearLayer, ...], products: Phases, teams: int, clusters: int, cluster: int, capacity: int
 ) -> PersistentPlan | None:
-    """As `_shared`, with weights and activations in shared memory; None if they do not fit."""
-    blocks, rows = teams * cluster, products.forward[0].rows
+    """As `_shared`, with weights and activations in shared memory; None if they do not fit. All `clusters` of the
+    device compute weight gradients, also those without samples.
+    """
+    blocks, rows = clusters * cluster, products.forward[0].rows
     samples = 4 * rows * held_line(chain[0].inputs)
     held = held_plan(chain, rows, teams, cluster)
-    weights = _weight_gradients(chain, products, blocks, capacity - samples)
+    products = replace(products, weights=tuple(replace(phase, bias=True) for phase in products.weights))
+    weights = _weight_gradients(chain, products, blocks, capacity - samples, max(1, blocks // LEAST_PORTION))
     if 4 * held.floats + samples > capacity or len(weights) < len(chain):
         return None
     cycles = 2.0 * GRID_WAIT + held.cycles + max(each[1] for each in weights)

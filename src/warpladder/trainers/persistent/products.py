@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -22,6 +22,9 @@ FMAS = 50
 #: Cycles of a piece of k beyond its loads and multiply-adds, and from one piece to the next at least: its copies are on
 #: their way while one other piece is computed with.
 PIECE, PIECE_LATENCY = 200, 1000
+
+#: Cycles of a tile's biases that are computed separately.
+BIAS = 1200
 
 #: Numbers of k of a piece, and pieces in shared memory at a time, at most.
 DEPTHS, STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024), 3
@@ -46,12 +49,15 @@ class LinearLayer:
 class PhaseTile:
     """Shape of a tile, `Tile` of product.cuh: 4 * down rows, 4 * across columns, k in pieces of `depth`, of which
     `stages` are in shared memory at a time.
+
+    separate : True if a weight gradient leaves the biases to sums of their own.
     """
 
     down: int
     across: int
     depth: int
     stages: int
+    separate: bool = False
 
     def __str__(self) -> str:
         return f"Tile<{self.down}, {self.across}, {self.depth}, {self.stages}>"
@@ -64,6 +70,8 @@ class PhaseProduct:
     rows, columns, depth : m, n and k.
     inside : for each factor, True if neighbours in memory are neighbours in k.
     whole_rows : True if a tile must have all columns.
+    bias : True if the last column is the bias, which tiles that cover the others without a rest may leave to separate
+        sums.
     """
 
     rows: int
@@ -71,6 +79,7 @@ class PhaseProduct:
     depth: int
     inside: tuple[bool, bool]
     whole_rows: bool = False
+    bias: bool = False
 
     def tiles(self, capacity: int) -> Iterator[PhaseTile]:
         """Tiles that fit into `capacity` bytes of shared memory."""
@@ -82,6 +91,8 @@ class PhaseProduct:
                 tile = PhaseTile(down, across, depth, min(STAGES, -(-self.depth // depth)))
                 if depth < max(8, 2 * self.depth) and self.shared(tile) <= capacity:
                     yield tile
+                    if self.bias and (self.columns - 1) % (4 * across) == 0 and 4 * down <= THREADS:
+                        yield replace(tile, separate=True)
 
     def shared(self, tile: PhaseTile) -> int:
         """Bytes of shared memory of a tile: its panels, or the sums of all groups and the finished tile."""
@@ -94,7 +105,8 @@ class PhaseProduct:
 
     def count(self, tile: PhaseTile) -> int:
         """Number of tiles that cover the product."""
-        return -(-self.rows // (4 * tile.down)) * -(-self.columns // (4 * tile.across))
+        columns = self.columns - tile.separate
+        return -(-self.rows // (4 * tile.down)) * -(-columns // (4 * tile.across))
 
     def cycles(self, tile: PhaseTile, blocks: int, teams: int = 1) -> float:
         """Estimated cycles of the phase on this many blocks, without the wait after it; as many `teams` of blocks
@@ -105,7 +117,8 @@ class PhaseProduct:
         deep = min(tile.depth, self.depth)
         load = 4 * (rows + columns) * deep / min(L2_BYTES_EACH, L2_BYTES / active)
         work = rows * columns * 4 * groups * -(-deep // (4 * groups)) / FMAS + PIECE
-        return -(-self.count(tile) // blocks) * (LATENCY + load + work + (pieces - 1) * max(load, work, PIECE_LATENCY))
+        latency = LATENCY + BIAS * tile.separate
+        return -(-self.count(tile) // blocks) * (latency + load + work + (pieces - 1) * max(load, work, PIECE_LATENCY))
 
 
 @dataclass(frozen=True)

@@ -310,7 +310,8 @@ def _weight_gradient(plan: PersistentPlan, number: int, slots: int, rule: str) -
     x = "x" if number == 1 else f"y{number - 1}"
     arrays = ", ".join([f"w{number}", *(f"{name}{number}" for name in "vu"[:slots]), *["nullptr"] * (2 - slots)])
     stepper = f"Stepper<{rule}>{{{arrays}, limit, rule}}"
-    return f"team.passed(weight_gradient<{tile}, {each.inputs}, {each.outputs}>(team, g{number}, {x}, {stepper}, n));"
+    shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(tile.separate).lower()}>"
+    return f"team.passed(weight_gradient{shape}(team, g{number}, {x}, {stepper}, n));"
 
 
 def _loss_tiles(net: Net, plan: PersistentPlan) -> str:
