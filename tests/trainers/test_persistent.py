@@ -243,7 +243,7 @@ def test_a_lost_arrival_ends_in_an_error_that_names_the_wait(monkeypatch):
 WRONG = {
     "a stale batch": ("const float* const x = odd ? x_odd : x_even;", "const float* const x = x_even;"),
     "a lost group's sum": ("float sum = parts[i];", "float sum = 0.0f;"),
-    "a sample read twice": ("row = order[from + warp()];", "row = order[from + max(warp(), 1)];"),
+    "a sample read twice": ("row = order[from + Warps::first()];", "row = order[from + max(Warps::first(), 1)];"),
     "no bias": ("bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;", "bias[k] = 0.0f;"),
     "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
     "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),
