@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def test_early_stopping_keeps_the_weights_of_the_best_r2():
     [
         ({"solver": "lbfgs"}, {}, "lbfgs needs"),
         ({"loss": "poisson"}, {}, "no rung has the loss 'poisson'"),
-        ({}, {"sample_weight": np.ones(len(X))}, "no rung takes sample weights yet"),
+        ({}, {"sample_weight": np.linspace(-0.1, 1, len(X))}, "a weight of a sample is below 0"),
     ],
 )
 def test_what_no_rung_trains_is_scikit_learns_by_auto_and_refused_by_name(settings, more, words):
@@ -116,14 +117,17 @@ def test_a_pipeline_is_cross_validated():
 
 def test_parameters_are_scikit_learns_and_the_rung():
     theirs, ours = inspect.signature(Theirs).parameters, dict(inspect.signature(MLPRegressor).parameters)
-    assert ours.pop("rung").default == "auto" and list(ours) == list(theirs)
+    assert ours.pop("rung").default == "auto" and ours.pop("delta").default == 1.0 and list(ours) == list(theirs)
     assert all(ours[name].default == theirs[name].default and ours[name].kind == theirs[name].kind for name in theirs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rung", ["auto", "numpy"])
 def test_scikit_learns_checks(rung):
-    """On a rung by name fails what it refuses: sample weights."""
     found = check_estimator(MLPRegressor(rung=rung), on_skip=None, on_fail=None)
-    failed = {each["check_name"] for each in found if each["status"] == "failed"}
-    assert len(found) >= 57 and all(rung == "numpy" and "weight" in name for name in failed), failed
+    failed = {each["check_name"]: str(each["exception"]) for each in found if each["status"] == "failed"}
+    assert len(found) >= 57
+    for name, why in failed.items():  # float32 where float64's 1e-7 of weights against repeated samples is wanted
+        off = re.search(r"Max absolute difference among violations: (\S+)", why)
+        assert rung == "numpy" and name.startswith("check_sample_weight_equivalence"), (name, why)
+        assert off and float(off[1]) < 1e-6, why

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.neural_network import MLPClassifier as Theirs
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
 
 from .perceptron import AUTO, RungPerceptron
 
@@ -26,9 +29,11 @@ class MLPClassifier(RungPerceptron, Theirs):
     ----------
     rung : str
         "auto" takes what should be done first, cold start included: a rung, or for a few samples scikit-learn's own
-        arithmetic; to that it leaves what no rung can train (lbfgs, several labels, sample weights).
+        arithmetic; to that it leaves what no rung can train (lbfgs, weights below 0).
         A rung by name, as "native", refuses these. A sparse matrix stays with scikit-learn, a rung by name makes it
         dense.
+    class_weight : dict, "balanced" or None
+        Weight of each class, by which weights of samples are multiplied; "balanced" weighs classes alike.
 
     Attributes
     ----------
@@ -36,9 +41,16 @@ class MLPClassifier(RungPerceptron, Theirs):
         Rung that trained; "scikit-learn" for its own arithmetic.
     rung_reason_ : str
         Reason why it was taken.
+    validation_loss_curve_ : list of float or None
+        Loss on the samples that are held out (X_val, or those of `early_stopping`) after each epoch, without the
+        penalty; None without any, and where scikit-learn's own arithmetic trained.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**Theirs._parameter_constraints, "rung": [str]}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Theirs._parameter_constraints,
+        "rung": [str],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
 
     def __init__(
         self,
@@ -67,6 +79,7 @@ class MLPClassifier(RungPerceptron, Theirs):
         n_iter_no_change: int = 10,
         max_fun: int = 15000,
         rung: str = AUTO,
+        class_weight: Any = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes, activation, solver=solver, alpha=alpha, batch_size=batch_size,
@@ -76,23 +89,54 @@ class MLPClassifier(RungPerceptron, Theirs):
             validation_fraction=validation_fraction, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon,
             n_iter_no_change=n_iter_no_change, max_fun=max_fun,
         )  # fmt: skip
-        self.rung = rung
+        self.rung, self.class_weight = rung, class_weight
+
+    @property
+    def _has_several_labels(self) -> bool:
+        return bool(self._label_binarizer.y_type_.startswith("multilabel"))
+
+    def _encoded(self, y: Any) -> np.ndarray:
+        y = column_or_1d(y) if not self._has_several_labels else y
+        if not self._has_several_labels and (unknown := np.setdiff1d(y, self.classes_)).size:
+            raise ValueError(f"y_val has labels that y has not: {unknown[:5].tolist()}")
+        return np.asarray(self._label_binarizer.transform(y))
+
+    def _weighted(self, y: np.ndarray, sample_weight: Any, incremental: bool) -> Any:
+        if self.class_weight is None:
+            return sample_weight
+        if self._has_several_labels:
+            raise ValueError("class_weight is for samples with one label each: give sample_weight")
+        if incremental and isinstance(self.class_weight, str):
+            raise ValueError(
+                "class_weight='balanced' wants all samples at once: for partial_fit give a dict of weights"
+            )
+        labels = self.classes_[y.argmax(axis=1) if y.shape[1] > 1 else y.ravel().astype(int)]
+        weight = compute_sample_weight(self.class_weight, labels)
+        return weight if sample_weight is None else weight * sample_weight
+
+    def _factors(self) -> tuple[float, float]:
+        """With several labels scikit-learn adds outputs up, and BCEWithLogitsLoss takes their mean."""
+        return (float(self.n_outputs_),) * 2 if self._has_several_labels else (1.0, 1.0)
 
     def _goals(self, y: np.ndarray) -> np.ndarray:
+        if self._has_several_labels:
+            return np.ascontiguousarray(y, np.float32)
         return y.argmax(axis=1).astype(np.int32) if y.shape[1] > 1 else y.ravel().astype(np.int32)
 
     def _seen(self, goals: np.ndarray) -> np.ndarray:
-        return self.classes_[goals]
+        return goals.astype(int) if self._has_several_labels else self.classes_[goals]
 
     def _net(self, units: list[int]) -> Net:
-        from ..nets import CrossEntropyLoss
+        from ..nets import BCEWithLogitsLoss, CrossEntropyLoss
         from .network import perceptron
 
+        if self._has_several_labels:
+            return perceptron(units, self.activation, BCEWithLogitsLoss())
         return perceptron([*units[:-1], max(2, units[-1])], self.activation, CrossEntropyLoss())
 
     def _beyond_goals(self, y: np.ndarray) -> str | None:
-        if self._label_binarizer.y_type_.startswith("multilabel"):
-            return "no rung trains several labels of a sample yet"
+        if self._has_several_labels:
+            return None
         if y.shape[1] > 1 and not (y.sum(axis=1) == 1).all():
             return "a sample has no class"
         return None

@@ -11,9 +11,11 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..errors import DivergedError
 from ..nets import Net
+from ..ops.loss import reference as losses
 from ..rungs.base import Rung
 from ..trainers.base import State, Trainer
 from .network import coefs_of, flat_weights
+from .samples import Samples
 
 LEAST_RATE = 1e-6  # at which an adaptive rate ends the fit
 
@@ -27,27 +29,27 @@ class Fit:
         Its attributes are those of scikit-learn's after each epoch.
     net, config, rung
         What trains; `config.learning_rate` is the first rate.
-    x : ndarray
-        (samples, features); float64 becomes float32.
-    goals : ndarray
-        (samples,) int32 numbers of classes, or (samples, outputs) float32 targets.
-    held : tuple
-        Samples and labels, or targets, for early stopping, or (None, None).
+    samples : Samples
+        To train on; float64 becomes float32.
+    held : Samples or None
+        Held out, for early stopping and `validation_loss_curve_`.
     incremental : bool
         True for one epoch that goes on from the one before, optimizer included.
     """
 
     def __init__(
-        self, model: Any, net: Net, config: TrainConfig, rung: Rung, x: np.ndarray, goals: np.ndarray, held: Any,
+        self, model: Any, net: Net, config: TrainConfig, rung: Rung, samples: Samples, held: Samples | None,
         incremental: bool,
     ) -> None:  # fmt: skip
         self.model, self.net, self.config, self.rung = model, net, config, rung
         self.held, self.incremental, self.stopped = held, incremental, False
-        with np.errstate(over="ignore"):
-            x = np.ascontiguousarray(x, np.float32)
-        if not np.isfinite(x).all():
-            raise ValueError("X holds numbers beyond the range of float32, in which rungs train: scale the features")
-        self.data = Dataset("X", x, goals, x[:0], None)
+        x = _narrow(samples.x)
+        self.held_x = None if held is None else _narrow(held.x)
+        self.seen = (None, None, None) if held is None else (held.x, model._seen(held.goals), held.weight)
+        self.mean_weight = samples.mean_weight
+        self.data = Dataset("X", x, samples.goals, x[:0], None, train_weight=samples.weight)
+        if held is not None:
+            model.validation_loss_curve_ = []
         weights = flat_weights(net, model.coefs_, model.intercepts_)
         slots, updates, rate = {}, 0, model.learning_rate_init
         if incremental and hasattr(model, "_slots"):
@@ -67,7 +69,13 @@ class Fit:
             with np.errstate(over="ignore", invalid="ignore"):
                 log = self.trainer.run(order, 0, steps)
             self._note(float((log.loss * log.size).sum() / samples), samples)
-            model._update_no_improvement_count(model.early_stopping, *self.held, None)
+            if self.held is not None and self.held_x is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    out = self.trainer.predict(self.held_x, 1.0)
+                    share = losses.shares(self.net.loss, self.held.goals, len(out), self.held.weight)
+                    loss = losses.forward(self.net.loss, out.astype(np.float64), self.held.goals, share)
+                model.validation_loss_curve_.append(self.loss_factor * loss)
+            model._update_no_improvement_count(model.early_stopping, *self.seen)
             rate = self._next_rate()
             if model._no_improvement_count > model.n_iter_no_change:
                 rate = self._without_progress(rate)
@@ -122,7 +130,7 @@ class Fit:
     def _penalty(self, params: np.ndarray) -> float:
         """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's."""
         coefs, _ = coefs_of(self.net, params, self.model.n_outputs_)
-        batch = self.config.batch(len(self.data.train_x))
+        batch = self.config.batch(len(self.data.train_x)) * self.mean_weight
         return 0.5 * self.model.alpha * sum(float(np.square(coef, dtype=np.float64).sum()) for coef in coefs) / batch
 
     def _next_rate(self) -> float:
@@ -146,3 +154,12 @@ class Fit:
             print(f"{message} Stopping.")
         self.stopped = True
         return rate
+
+
+def _narrow(x: np.ndarray) -> np.ndarray:
+    """Features (samples, features) as float32; `ValueError` if they leave its range."""
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(x, np.float32)
+    if not np.isfinite(found).all():
+        raise ValueError("X holds numbers beyond the range of float32, in which rungs train: scale the features")
+    return found

@@ -13,8 +13,10 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network._multilayer_perceptron import BaseMultilayerPerceptron
+from sklearn.utils.validation import validate_data
 
 from ..errors import ConfigError, RungError
+from .samples import Samples
 
 if TYPE_CHECKING:
     from ..config import TrainConfig
@@ -43,6 +45,27 @@ class RungPerceptron(BaseMultilayerPerceptron):
     rung: str
     rung_: str
     rung_reason_: str
+    validation_loss_curve_: list[float] | None
+    _given: tuple[Any, Any] | None = None  # X_val and y_val of a fit in progress
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Any:
+        """Fit the perceptron.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As scikit-learn's `fit` takes them.
+        X_val, y_val : array_like or None
+            Samples that are held out: `validation_loss_curve_` has the loss on them after each epoch, and with
+            `early_stopping` they take the place of a part of X.
+        """
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val are given together, or neither of them")
+        self._given = None if X_val is None else (X_val, y_val)
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._given
 
     @abstractmethod
     def _goals(self, y: np.ndarray) -> np.ndarray:
@@ -51,6 +74,18 @@ class RungPerceptron(BaseMultilayerPerceptron):
     @abstractmethod
     def _seen(self, goals: np.ndarray) -> np.ndarray:
         """Labels or targets of held-out samples, as `score` takes them."""
+
+    @abstractmethod
+    def _encoded(self, y: Any) -> np.ndarray:
+        """Labels or targets of held-out samples, 2-d, as those of `fit` are encoded."""
+
+    def _weighted(self, y: np.ndarray, sample_weight: Any, incremental: bool) -> Any:
+        """Weights of samples (samples,) with those of their classes, or None; y is 2-d."""
+        return sample_weight
+
+    def _own_loss(self) -> str | None:
+        """Name of a loss that scikit-learn's arithmetic lacks; None if it has the loss."""
+        return None
 
     @abstractmethod
     def _net(self, units: list[int]) -> Net:
@@ -71,6 +106,8 @@ class RungPerceptron(BaseMultilayerPerceptron):
     def _fit_stochastic(self, X: Any, y: np.ndarray, sample_weight: Any, *buffers: Any) -> None:
         """Train: in place of scikit-learn's method of this name."""
         layer_units, incremental = buffers[-2:]
+        sample_weight = self._weighted(y, sample_weight, incremental)
+        self.validation_loss_curve_ = None
         self._choose(X, y, sample_weight, layer_units, incremental)
         if self.verbose:
             print(f"Rung {self.rung_}: {self.rung_reason_}")
@@ -81,34 +118,49 @@ class RungPerceptron(BaseMultilayerPerceptron):
             raise ValueError("partial_fit does not support early_stopping=True")
         X = X if isinstance(X, np.ndarray) else X.toarray()
         goals = self._goals(y)
-        held: tuple[Any, Any] = None, None
-        if self.early_stopping:
-            strata = y if is_classifier(self) and y.shape[1] == 1 else None
-            X, held_x, goals, held_y = train_test_split(
-                X, goals, random_state=self._random_state, test_size=self.validation_fraction, stratify=strata
-            )
-            if held_x.shape[0] < 2:
-                raise ValueError(
-                    "The validation set is too small. Increase 'validation_fraction' or the size of your dataset."
-                )
-            held = (held_x, self._seen(held_y))
-        self._train(X, goals, held, layer_units, incremental)
+        trained, held = self._parts(X, goals, y, sample_weight)
+        self._train(trained, held, layer_units, incremental)
 
-    def _train(self, x: np.ndarray, goals: np.ndarray, held: Any, units: list[int], incremental: bool) -> None:
+    def _parts(self, x: np.ndarray, goals: np.ndarray, y: np.ndarray, weight: Any) -> tuple[Samples, Samples | None]:
+        """Samples to train on, and those that are held out."""
+        if self._given is not None:
+            held_x = validate_data(self, self._given[0], reset=False, dtype=(np.float64, np.float32))
+            held_goals = self._goals(self._encoded(self._given[1]))
+            if len(held_goals) != len(held_x):
+                raise ValueError(f"X_val has {len(held_x)} samples, y_val {len(held_goals)}")
+            return Samples(x, goals, weight), Samples(held_x, held_goals)
+        if not self.early_stopping:
+            return Samples(x, goals, weight), None
+        strata = y if is_classifier(self) and y.shape[1] == 1 else None
+        at, held_at = train_test_split(
+            np.arange(len(x)), random_state=self._random_state, test_size=self.validation_fraction, stratify=strata
+        )
+        if len(held_at) < 2:
+            raise ValueError(
+                "The validation set is too small. Increase 'validation_fraction' or the size of your dataset."
+            )
+        weights = (None, None) if weight is None else (weight[at], weight[held_at])
+        return Samples(x[at], goals[at], weights[0]), Samples(x[held_at], goals[held_at], weights[1])
+
+    def _train(self, samples: Samples, held: Samples | None, units: list[int], incremental: bool) -> None:
         """Epochs until no progress, max_iter or, in `partial_fit`, one."""
         from ..ladder import find
         from .epochs import Fit
+
+        x = samples.x
 
         if self.batch_size != "auto" and self.batch_size > len(x):
             warnings.warn(
                 "Got `batch_size` less than 1 or larger than sample size. It is going to be clipped", stacklevel=4
             )
         net = self._net(units)
-        config = self._config(len(x)).but(seed=int(self._random_state.randint(2**31 - 1)) if self.shuffle else 0)
+        config = self._config(len(x), samples.mean_weight).but(
+            seed=int(self._random_state.randint(2**31 - 1)) if self.shuffle else 0
+        )
         rung = find(self.rung_)
         if (why := rung.unsupported(net, config)) is not None:
             raise RungError(f"rung {rung.name!r} cannot train this perceptron: {why}")
-        fit = Fit(self, net, config, rung, x, goals, held, incremental)
+        fit = Fit(self, net, config, rung, samples, held, incremental)
         try:
             fit.run()
         except KeyboardInterrupt:
@@ -128,13 +180,14 @@ class RungPerceptron(BaseMultilayerPerceptron):
     def _choose(self, x: Any, y: np.ndarray, sample_weight: Any, units: list[int], incremental: bool) -> None:
         """Set `rung_` and `rung_reason_`. A fit in parts keeps the rung that it began with."""
         began = "_optimizer" if getattr(self, "rung_", "") == OWN else "_slots"
-        if incremental and hasattr(self, began) and (sample_weight is None or self.rung_ == OWN):
+        if incremental and hasattr(self, began):
             return
+        only = "X_val" if self._given is not None else self._own_loss()
         samples, epochs = x.shape[0], min(self.max_iter, EXPECTED_EPOCHS)
         seconds = self._their_seconds(samples, epochs, units)
         if (reason := self._beyond(x, y, sample_weight)) is not None:
             self._leave(reason)
-        elif self.rung == AUTO and seconds < IMPORT:
+        elif self.rung == AUTO and seconds < IMPORT and only is None:
             self.rung_ = OWN
             self.rung_reason_ = f"{seconds:.1g} s by estimate, cold start included, in which no rung is imported"
         elif (reason := self._no_optimizer()) is not None:
@@ -144,9 +197,9 @@ class RungPerceptron(BaseMultilayerPerceptron):
         else:
             from ..train.auto import Cost, fastest
 
-            theirs = Cost(OWN, -IMPORT, STEP, FLOP, PARAMETER)
+            theirs = [Cost(OWN, -IMPORT, STEP, FLOP, PARAMETER)] if only is None else []
             net, config = self._net(units), self._config(samples)
-            self.rung_, self.rung_reason_ = fastest(net, config, samples, epochs, [theirs])
+            self.rung_, self.rung_reason_ = fastest(net, config, samples, epochs, theirs)
 
     def _their_seconds(self, samples: int, epochs: int, units: list[int]) -> float:
         """Seconds that scikit-learn's arithmetic should take."""
@@ -157,15 +210,18 @@ class RungPerceptron(BaseMultilayerPerceptron):
     def _batch(self, samples: int) -> int:
         return min(200 if self.batch_size == "auto" else int(self.batch_size), samples)
 
-    def _config(self, samples: int) -> TrainConfig:
+    def _config(self, samples: int, mean_weight: float = 1.0) -> TrainConfig:
         from ..config import TrainConfig
 
         size = self._batch(samples)
         return TrainConfig(
-            epochs=self.max_iter, batch_size=size, optimizer=self._optimizer_of(size), shuffle=self.shuffle
+            epochs=self.max_iter,
+            batch_size=size,
+            optimizer=self._optimizer_of(size * mean_weight),
+            shuffle=self.shuffle,
         )
 
-    def _optimizer_of(self, batch: int) -> Optimizer:
+    def _optimizer_of(self, batch: float) -> Optimizer:
         from ..optimizers import SGD, Adam
 
         _, factor = self._factors()  # of gradients: steps of SGD grow with it, those of Adam do not
@@ -183,8 +239,8 @@ class RungPerceptron(BaseMultilayerPerceptron):
 
     def _beyond(self, x: Any, y: np.ndarray, sample_weight: Any) -> str | None:
         """Reason why no rung can train this; None if one can."""
-        if sample_weight is not None:
-            return "no rung takes sample weights yet"
+        if sample_weight is not None and not (np.min(sample_weight) >= 0 and np.any(sample_weight)):
+            return "a weight of a sample is below 0, or all are 0"
         if not isinstance(x, np.ndarray) and self.rung == AUTO:
             return "a rung would make the sparse matrix dense"
         return self._beyond_goals(y)
@@ -202,6 +258,11 @@ class RungPerceptron(BaseMultilayerPerceptron):
         if self.rung != AUTO:
             raise RungError(
                 f"rung {self.rung!r} cannot train this: {reason}; rung='auto' takes scikit-learn's arithmetic"
+            )
+        only = "X_val" if self._given is not None else self._own_loss()
+        if only is not None:
+            raise RungError(
+                f"{only} wants a rung, for scikit-learn's arithmetic lacks it, but no rung trains this: {reason}"
             )
         self.rung_, self.rung_reason_ = OWN, reason
 

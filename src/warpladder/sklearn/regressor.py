@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.neural_network import MLPRegressor as Theirs
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from .perceptron import AUTO, RungPerceptron
 
@@ -23,9 +26,14 @@ class MLPRegressor(RungPerceptron, Theirs):
 
     Parameters
     ----------
+    loss : {"squared_error", "poisson", "absolute_error", "huber"}
+        The last two are warpladder's: the mean of |prediction - target|, and of Huber's function of it, which grows in
+        proportion beyond `delta`. The gradient is that of the sum over outputs, as with scikit-learn's losses.
+    delta : float
+        Of loss="huber".
     rung : str
         "auto" takes what should be done first, cold start included: a rung, or for a few samples scikit-learn's own
-        arithmetic; to that it leaves what no rung can train (lbfgs, loss="poisson", sample weights). A rung by name, as
+        arithmetic; to that it leaves what no rung can train (lbfgs, loss="poisson", weights below 0). A rung by name, as
         "native", refuses these. A sparse matrix stays with scikit-learn, a rung by name makes it dense.
 
     Attributes
@@ -34,9 +42,17 @@ class MLPRegressor(RungPerceptron, Theirs):
         Rung that trained; "scikit-learn" for its own arithmetic.
     rung_reason_ : str
         Reason why it was taken.
+    validation_loss_curve_ : list of float or None
+        Loss on the samples that are held out (X_val, or those of `early_stopping`) after each epoch, without the
+        penalty; None without any, and where scikit-learn's own arithmetic trained.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**Theirs._parameter_constraints, "rung": [str]}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Theirs._parameter_constraints,
+        "rung": [str],
+        "loss": [StrOptions({"squared_error", "poisson", "absolute_error", "huber"})],
+        "delta": [Interval(Real, 0, None, closed="neither")],
+    }
 
     def __init__(
         self,
@@ -66,6 +82,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         n_iter_no_change: int = 10,
         max_fun: int = 15000,
         rung: str = AUTO,
+        delta: float = 1.0,
     ) -> None:
         super().__init__(
             loss, hidden_layer_sizes, activation, solver=solver, alpha=alpha, batch_size=batch_size,
@@ -75,7 +92,14 @@ class MLPRegressor(RungPerceptron, Theirs):
             validation_fraction=validation_fraction, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon,
             n_iter_no_change=n_iter_no_change, max_fun=max_fun,
         )  # fmt: skip
-        self.rung = rung
+        self.rung, self.delta = rung, delta
+
+    def _encoded(self, y: Any) -> np.ndarray:
+        y = check_array(y, ensure_2d=False, dtype=np.float64)
+        return y[:, None] if y.ndim == 1 else y
+
+    def _own_loss(self) -> str | None:
+        return f"loss={self.loss!r}" if self.loss in ("absolute_error", "huber") else None
 
     def _goals(self, y: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
@@ -88,14 +112,15 @@ class MLPRegressor(RungPerceptron, Theirs):
         return goals
 
     def _net(self, units: list[int]) -> Net:
-        from ..nets import MSELoss
+        from ..nets import HuberLoss, L1Loss, MSELoss
         from .network import perceptron
 
-        return perceptron(units, self.activation, MSELoss())
+        known = {"absolute_error": L1Loss(), "huber": HuberLoss(delta=self.delta)}
+        return perceptron(units, self.activation, known.get(self.loss, MSELoss()))
 
     def _factors(self) -> tuple[float, float]:
         """Half of MSELoss, a mean of squares over samples and outputs; the gradient of half their sum over outputs."""
-        return 0.5, self.n_outputs_ / 2
+        return (0.5, self.n_outputs_ / 2) if self.loss == "squared_error" else (1.0, float(self.n_outputs_))
 
     def _beyond_goals(self, y: np.ndarray) -> str | None:
-        return None if self.loss == "squared_error" else f"no rung has the loss {self.loss!r}"
+        return f"no rung has the loss {self.loss!r}" if self.loss == "poisson" else None
