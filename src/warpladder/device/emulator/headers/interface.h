@@ -105,6 +105,19 @@ struct TileMap {
     uint64_t axes, sizes[4], pitch[3], box[4];
 };
 
+// A product by a whole warp in fragments: d (m, n) += a (m, k) b (k, n). A matrix is cut into parts of 8 rows and
+// 4 * word columns, those of a column of parts one after the other; of each a lane has `word` numbers: row lane / 4,
+// columns from word * (lane % 4). b is cut as its transpose is; d's word is 2. step: products that tensor cores add at a
+// time, lowest: least exponent of the factors' format; both are for floats.
+struct Fragments {
+    unsigned m, n, k, word, step;
+    int lowest;
+    static constexpr unsigned row(unsigned rows, unsigned word, unsigned lane, unsigned i) {
+        return lane / 4 + 8 * (i / word % (rows / 8)); }
+    static constexpr unsigned column(unsigned rows, unsigned word, unsigned lane, unsigned i) {
+        return word * (lane % 4) + i % word + 4 * word * (i / word / (rows / 8)); }
+};
+
 // The CUDA thread that runs on this OS thread. In a checked build kernels call the runtime for it, which hides the
 // access from the checker.
 extern thread_local Thread* current __attribute__((tls_model("initial-exec"), visibility("default")));
@@ -138,10 +151,11 @@ EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, co
 EMU_EXPORT void emu_collective(unsigned mask, void* payload, emu::Combine combine, const char* name, const char* file,
     int line);
 
-// One lane's share of a step of a matrix product, 16 x 8 and `depth` deep; `lowest` is the least exponent of the
-// factors' format.
-EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file,
-    int line);
+// One lane's share of a matrix product; d is replaced. Numbers in double are added one after the other.
+EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, const emu::Fragments& how, const char* name,
+    const char* file, int line);
+EMU_EXPORT void emu_multiply_doubles(double* d, const double* a, const double* b, const emu::Fragments& how,
+    const char* name, const char* file, int line);
 // One lane's share of `count` matrices of 8 x 8 numbers of 16 bits, of which it brings a row.
 EMU_EXPORT void emu_load_matrices(unsigned* out, const void* row, int count, int turned, const char* file, int line);
 

@@ -34,7 +34,9 @@ EMU_UNSEEN inline void multiply(float (&d)[4], const unsigned (&a)[4], const uns
     float left[8], right[4];
     unpack(left, a, factors);
     unpack(right, b, factors);
-    emu_multiply(d, left, right, factors == Factors::tf32 ? 8 : 16, factors == Factors::half ? -14 : -126, file, line);
+    unsigned word = factors == Factors::tf32 ? 1 : 2;
+    emu_multiply(d, left, right, {16, 8, 8 * word, word, 8 * word, factors == Factors::half ? -14 : -126}, "mma", file,
+        line);
 }
 
 // The lane reads the 16 bytes of its row, which the checker and the sanitizers see, and the warp distributes them.

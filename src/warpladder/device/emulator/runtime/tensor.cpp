@@ -53,10 +53,10 @@ template <class L> static void whole_warp(void** payloads, L* (&lanes)[32]) {
                 {{me.file, me.line}, {lane->thread->file, lane->thread->line}});
 }
 
-struct Step : Lane {
-    float* d;
-    const float *a, *b;
-    int depth, lowest;
+template <class T> struct Share : Lane {
+    T* d;
+    const T *a, *b;
+    const Fragments* how;
 };
 
 static int exponent(float x, int lowest) {
@@ -96,41 +96,62 @@ static inline __attribute__((always_inline)) float added(float c, const double* 
     return depth == 16 ? added<16>(c, a, b, ea, eb) : added<8>(c, a, b, ea, eb);
 }
 
-EMU_WITH_VECTORS static void multiply(void** payloads) {
-    Step* lanes[32];
-    whole_warp(payloads, lanes);
-    double a[16][16], b[8][16];
-    int ea[16][16], eb[8][16];
-    int depth = lanes[0]->depth, side = depth / 8;  // numbers in a word
+struct Numbers {
+    double value[32][16];
+    int exponents[32][16];
     bool finite = true;
-    auto put = [&](double& to, int& its, float x) {
-        to = x, its = exponent(x, lanes[0]->lowest);
+    void put(unsigned row, unsigned k, float x, int lowest) {
+        value[row][k] = x, exponents[row][k] = exponent(x, lowest);
         finite &= std::isfinite(x);
-    };
-    for (int lane = 0; lane < 32; ++lane) {
-        int g = lane / 4, t = lane % 4;
-        for (int word = 0; word < 4; ++word)
-            for (int part = 0; part < side; ++part) {
-                int row = g + 8 * (word & 1), k = side * t + part + depth / 2 * (word >> 1);
-                put(a[row][k], ea[row][k], lanes[lane]->a[side * word + part]);
-            }
-        for (int word = 0; word < 2; ++word)
-            for (int part = 0; part < side; ++part) {
-                int k = side * t + part + depth / 2 * word;
-                put(b[g][k], eb[g][k], lanes[lane]->b[side * word + part]);
-            }
     }
-    for (int lane = 0; lane < 32; ++lane)
-        for (int i = 0; i < 4; ++i) {
-            int row = lane / 4 + 8 * (i >> 1), column = 2 * (lane % 4) + (i & 1);
+};
+
+EMU_WITH_VECTORS static void multiply(void** payloads) {
+    Share<float>* lanes[32];
+    whole_warp(payloads, lanes);
+    const Fragments how = *lanes[0]->how;
+    Numbers a, b;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+        for (unsigned i = 0; i < how.m * how.k / 32; ++i)
+            a.put(how.row(how.m, how.word, lane, i), how.column(how.m, how.word, lane, i), lanes[lane]->a[i],
+                how.lowest);
+        for (unsigned i = 0; i < how.n * how.k / 32; ++i)
+            b.put(how.row(how.n, how.word, lane, i), how.column(how.n, how.word, lane, i), lanes[lane]->b[i],
+                how.lowest);
+    }
+    for (unsigned lane = 0; lane < 32; ++lane)
+        for (unsigned i = 0; i < how.m * how.n / 32; ++i) {
+            unsigned row = how.row(how.m, 2, lane, i), column = how.column(how.m, 2, lane, i);
             float& d = lanes[lane]->d[i];
-            if (finite && std::isfinite(d)) {
-                d = added(d, a[row], b[column], ea[row], eb[column], depth);
-                continue;
+            for (unsigned k = 0; k < how.k; k += how.step) {
+                const double *left = &a.value[row][k], *right = &b.value[column][k];
+                if (a.finite && b.finite && std::isfinite(d)) {
+                    d = added(d, left, right, &a.exponents[row][k], &b.exponents[column][k], int(how.step));
+                    continue;
+                }
+                double sum = d;
+                for (unsigned j = 0; j < how.step; ++j) sum += left[j] * right[j];
+                d = std::isfinite(sum) ? cut_off(sum) : float(sum);
             }
-            double sum = d;
-            for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
-            d = std::isfinite(sum) ? cut_off(sum) : float(sum);
+        }
+}
+
+static void multiply_doubles(void** payloads) {
+    Share<double>* lanes[32];
+    whole_warp(payloads, lanes);
+    const Fragments how = *lanes[0]->how;
+    double factors_a[32][32], factors_b[32][32];
+    for (unsigned lane = 0; lane < 32; ++lane) {
+        for (unsigned i = 0; i < how.m * how.k / 32; ++i)
+            factors_a[how.row(how.m, how.word, lane, i)][how.column(how.m, how.word, lane, i)] = lanes[lane]->a[i];
+        for (unsigned i = 0; i < how.n * how.k / 32; ++i)
+            factors_b[how.row(how.n, how.word, lane, i)][how.column(how.n, how.word, lane, i)] = lanes[lane]->b[i];
+    }
+    for (unsigned lane = 0; lane < 32; ++lane)
+        for (unsigned i = 0; i < how.m * how.n / 32; ++i) {
+            const double *a = factors_a[how.row(how.m, 2, lane, i)], *b = factors_b[how.column(how.m, 2, lane, i)];
+            double& d = lanes[lane]->d[i];
+            for (unsigned k = 0; k < how.k; ++k) d = std::fma(a[k], b[k], d);
         }
 }
 
@@ -157,10 +178,15 @@ static void load(void** payloads) {
 
 }  // namespace emu
 
-EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file,
-    int line) {
-    Step mine{{&self(), "mma"}, d, a, b, depth, lowest};
-    emu_collective(~0u, &mine, multiply, "mma", file, line);
+EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, const Fragments& how, const char* name,
+    const char* file, int line) {
+    Share<float> mine{{&self(), name}, d, a, b, &how};
+    emu_collective(~0u, &mine, multiply, name, file, line);
+}
+EMU_EXPORT void emu_multiply_doubles(double* d, const double* a, const double* b, const Fragments& how,
+    const char* name, const char* file, int line) {
+    Share<double> mine{{&self(), name}, d, a, b, &how};
+    emu_collective(~0u, &mine, multiply_doubles, name, file, line);
 }
 EMU_EXPORT void emu_load_matrices(unsigned* out, const void* row, int count, int turned, const char* file, int line) {
     Rows mine{{&self(), "ldmatrix"}, out, static_cast<const unsigned short*>(row), count, turned};
