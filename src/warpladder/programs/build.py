@@ -162,6 +162,14 @@ def _driver_name(messages: str, place: str) -> str:
     return ""
 
 
+def _called_from(messages: str) -> str:
+    """Place in the program, FILE:LINE, that led to an error in the emulator's own headers, or ""."""
+    for match in re.finditer(r"^(?P<place>[^:\n]+:\d+):\d+:\s+required from here", messages, re.MULTILINE):
+        if not Path(match["place"].rpartition(":")[0]).is_relative_to(HERE.parent):
+            return match["place"]
+    return ""
+
+
 def _first_error(messages: str, path: Path) -> str:
     """The compiler's first error in one line: file:line: what is wrong."""
     for line in messages.splitlines():
@@ -173,6 +181,8 @@ def _first_error(messages: str, path: Path) -> str:
             if header:
                 return f"{match['file']}:{match['line']}: there is no header {header['name']}; -I names its folder"
             place = f"{match['file']}:{match['line']}"
+            if Path(match["file"]).is_relative_to(HERE.parent):
+                place = _called_from(messages) or place
             driver = _driver_name(messages, place)
             if driver:
                 return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"

@@ -21,6 +21,8 @@ BUILT_IN = re.compile(
     r"common_functions|device_types|crt/\w+|device_atomic_functions|library_types|surface_types|texture_types)"
     r"\.(h|hpp)"
 )
+#: Libraries whose headers are all in one here, by the start of their names.
+WHOLE = {"cuda/std/": "cuda/std/all", "thrust/": "thrust/all.h", "cub/": "cub/cub.cuh"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class ProgramFiles:
                 return f'{match["before"]}"{names[found]}"'
             if BUILT_IN.fullmatch(match["name"]):
                 return ""
-            return f"{match['before']}<{match['name']}>"  # quoted headers of the system too
+            name = next((whole for start, whole in WHOLE.items() if match["name"].startswith(start)), match["name"])
+            return f"{match['before']}<{name}>"  # quoted headers of the system too
 
         return _INCLUDE.sub(include, source.text)
 

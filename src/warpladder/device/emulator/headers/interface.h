@@ -170,6 +170,12 @@ EMU_EXPORT void emu_wait_for_copies(unsigned pending);
 EMU_EXPORT void emu_phase_init(void* barrier, unsigned count, const char* file, int line);
 EMU_EXPORT void emu_phase_arrive(void* barrier, unsigned bytes, int rank, const char* file, int line);
 EMU_EXPORT void emu_phase_wait(void* barrier, unsigned parity, const char* file, int line);
+// Several arrivals, or announced bytes alone; returns the number of the phase. Its end is waited for by the number.
+EMU_EXPORT uint32_t emu_phase_arrivals(void* barrier, unsigned count, unsigned bytes, const char* file, int line);
+EMU_EXPORT void emu_phase_drop(void* barrier, const char* file, int line);  // the last arrival of a thread
+EMU_EXPORT void emu_phase_wait_for(void* barrier, uint32_t phase, const char* file, int line);
+EMU_EXPORT int emu_phase_ended(void* barrier, uint32_t phase, const char* file, int line);
+EMU_EXPORT uint32_t emu_phase_number(void* barrier, const char* file, int line);
 EMU_EXPORT void emu_copy_tile(void* to, const void* map, unsigned axes, int column, int row, int line_of_rows,
     int image, void* barrier, unsigned blocks, const char* file, int line);
 EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks,

@@ -60,13 +60,14 @@ static void end_phase(Block& block, PhaseBarrier& barrier) {
     wake_all(block, barrier);
 }
 
-void Worker::phase(Thread& me, void* address, unsigned parity, const char* file, int line) {
+// Waits for the phase of a number, or, as mbarrier's own instruction does, for one of the same parity.
+void Worker::phase(Thread& me, void* address, uint32_t number, bool is_exact, const char* file, int line) {
     Block& block = block_of(me);
     PhaseBarrier& barrier = phase_of(me, block, address, file, line);
 #ifdef EMU_CHECK
     const uint32_t seen = checker.phases_seen(me, barrier.engine);
 #endif
-    while ((barrier.phase & 1) == (parity & 1)) {
+    while (is_exact ? barrier.phase == number : (barrier.phase & 1) == (number & 1)) {
         if (!barrier.under_way.empty()) {
             bring(block, barrier);
             continue;
@@ -79,7 +80,7 @@ void Worker::phase(Thread& me, void* address, unsigned parity, const char* file,
     }
 #ifdef EMU_CHECK
     // the thread does not know that an earlier phase has ended, whose parity the phase it waits for has too
-    if (barrier.phase > seen + 1)
+    if (!is_exact && barrier.phase > seen + 1)
         refuse_phase(me, "waits at {0} for phase " + std::to_string(barrier.phase - 1) + " of " + called(block, address)
             + " and does not know that phase " + std::to_string(barrier.phase - 2)
             + " has ended: had it come before that, it would not have waited, since phases two apart have the same "
@@ -120,8 +121,8 @@ EMU_EXPORT void emu_phase_init(void* address, unsigned count, const char* file, 
     block.phases[address] = std::move(barrier);
 }
 
-EMU_EXPORT void emu_phase_arrive(void* address, unsigned bytes, int rank, const char* file, int line) {
-    Thread& me = self();
+static uint32_t arrive(Thread& me, void* address, unsigned count, unsigned bytes, int rank, const char* file,
+    int line) {
     Block* block = &block_of(me);
     if (rank >= 0) {
         address = emu_map_shared(address, unsigned(rank), file, line);
@@ -131,23 +132,54 @@ EMU_EXPORT void emu_phase_arrive(void* address, unsigned bytes, int rank, const 
             + " at {0}, which has left the kernel", file, line);
     }
     PhaseBarrier& barrier = phase_of(me, *block, address, file, line);
-    if (barrier.missing == 0)
+    if (barrier.missing < count)
         refuse_phase(me, "arrives at " + called(*block, address) + " at {0}, in a phase in which all "
         + std::to_string(barrier.count) + " arrivals have come", file, line);
 #ifdef EMU_CHECK
     checker.access(address, 8, true, 2, __builtin_return_address(0));
-    checker.release(me, barrier.released);
+    if (count) checker.release(me, barrier.released);
 #endif
+    uint32_t phase = barrier.phase;
     barrier.bytes += bytes;
-    --barrier.missing;
-    end_phase(*block, barrier);
+    barrier.missing -= count;
+    if (count) end_phase(*block, barrier);
+    return phase;
 }
+
+EMU_EXPORT void emu_phase_arrive(void* address, unsigned bytes, int rank, const char* file, int line) {
+    arrive(self(), address, 1, bytes, rank, file, line); }
+EMU_EXPORT uint32_t emu_phase_arrivals(void* address, unsigned count, unsigned bytes, const char* file, int line) {
+    return arrive(self(), address, count, bytes, -1, file, line); }
+EMU_EXPORT void emu_phase_drop(void* address, const char* file, int line) {
+    Thread& me = self();
+    PhaseBarrier& barrier = phase_of(me, block_of(me), address, file, line);
+    if (barrier.count) --barrier.count;
+    arrive(me, address, 1, 0, -1, file, line);
+}
+EMU_EXPORT int emu_phase_ended(void* address, uint32_t phase, const char* file, int line) {
+    Thread& me = self();
+    Block& block = block_of(me);
+    PhaseBarrier& barrier = phase_of(me, block, address, file, line);
+    if (barrier.phase == phase && !barrier.under_way.empty()) bring(block, barrier);
+    if (barrier.phase == phase) emu_yield();
+    if (barrier.phase == phase) return 0;
+    worker_of(me).phase(me, address, phase, true, file, line);
+    return 1;
+}
+EMU_EXPORT uint32_t emu_phase_number(void* address, const char* file, int line) {
+    return phase_of(self(), block_of(self()), address, file, line).phase; }
 
 EMU_EXPORT void emu_phase_wait(void* address, unsigned parity, const char* file, int line) {
 #ifdef EMU_CHECK
     checker.access(address, 8, false, 2, __builtin_return_address(0));
 #endif
-    worker_of(self()).phase(self(), address, parity, file, line);
+    worker_of(self()).phase(self(), address, parity, false, file, line);
+}
+EMU_EXPORT void emu_phase_wait_for(void* address, uint32_t phase, const char* file, int line) {
+#ifdef EMU_CHECK
+    checker.access(address, 8, false, 2, __builtin_return_address(0));
+#endif
+    worker_of(self()).phase(self(), address, phase, true, file, line);
 }
 
 EMU_EXPORT void emu_proxy_fence() {

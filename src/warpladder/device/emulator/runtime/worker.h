@@ -35,7 +35,7 @@ struct Worker {
         int line);
     void yield(Thread& me);     // it polls: a deadlock, if nothing changes for long
     void give_way(Thread& me);  // all others run first
-    void phase(Thread& me, void* barrier, unsigned parity, const char* file, int line);
+    void phase(Thread& me, void* barrier, uint32_t number, bool is_exact, const char* file, int line);
     void products(Thread& me, unsigned pending, const char* file, int line);
     void progress();
     [[noreturn]] void fail(Report report);  // the launch ends here

@@ -25,7 +25,6 @@ EMU_INLINE void copy_shared(char* to, const char* from, size_t bytes, size_t ran
         done = bytes / piece * piece;
     }
     for (size_t i = done + rank; i < bytes; i += threads) to[i] = from[i];
-    commit_copies();
 }
 
 }  // namespace emu

@@ -8,6 +8,7 @@ namespace cooperative_groups {
 
 template <class G, class T, class S> void memcpy_async(const G& group, T* to, const S* from, size_t bytes) {
     emu::copy_shared((char*)to, (const char*)from, bytes, group.thread_rank(), group.size());
+    emu::commit_copies();
 }
 template <class G, class T, class S, size_t A>
 void memcpy_async(const G& group, T* to, const S* from, cuda::aligned_size_t<A> bytes) {

@@ -1,0 +1,29 @@
+// Work of a library on the device: a launch of one thread, so that its accesses are watched as a kernel's are.
+#pragma once
+#include <stdexcept>
+
+#include "launch.h"
+
+namespace emu {
+
+EMU_UNSEEN inline bool in_kernel() { return current != nullptr; }
+
+// Runs work() on the device, in the order of the default stream. name: of the library's function, for reports.
+template <class F> void on_device(const char* name, F work, const char* file, int line, cudaStream_t stream = 0) {
+    if (in_kernel()) return work();
+    deduced([](auto& f) { f(); }, name, 0, Config(1, 1, 0, stream, file, line), work);
+}
+
+// Array on the device for the time of a call.
+template <class T> class Temporary {
+  public:
+    T* data = nullptr;
+    Temporary(size_t count, const char* file, int line) {
+        if (count) emu_malloc((void**)&data, count * sizeof(T), cudaMemoryTypeDevice,
+            {"temporary memory", sizeof(T)}, file, line);
+    }
+    ~Temporary() { if (data) cudaFree(data); }
+    Temporary(const Temporary&) = delete;
+};
+
+}  // namespace emu
