@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .faults import count, show
-from .kernels import listed
+from .kernels import has_main, listed
 from .shared.console import console
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
     show_default=True,
     help="How long a launch may run in each mode; 0 for as long as it takes.",
 )
+@click.option("--list", "is_list", is_flag=True, help="List the kernels of a program instead of running it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(
@@ -73,18 +74,19 @@ def check(
     order: str,
     seed: int,
     timeout: float,
+    is_list: bool,
     as_json: bool,
     **requested: Any,
 ) -> None:
     """Check the kernels in FILE for races, missing barriers and bad memory accesses, without a GPU.
 
-    FILE is a .cu file, or a .toml file that describes launches of one. Without a launch the kernels of the file are
-    listed. Returns 0 if nothing was found, 1 if something was, 2 if it or one of its kernels could not be checked, 130
-    if Ctrl-C ended it.
+    FILE is a .cu file, or a .toml file that describes launches of one. Without a launch a program with a main() is run,
+    with all its launches checked, and of another file the kernels are listed. Returns 0 if nothing was found, 1 if
+    something was, 2 if it or one of its kernels could not be checked, 130 if Ctrl-C ended it.
 
     \b
     Examples:
-      warpladder check relu.cu
+      warpladder check program.cu
       warpladder check relu.cu --grid 4 --block 256 --arg x=1000 --arg n=1000
       warpladder check relu.toml --mode check
     """
@@ -96,6 +98,8 @@ def check(
             raise click.UsageError(f"{file.name} states what is launched: leave out {', '.join(given)}", context)
         description = read(file)
     elif not any(requested.values()):
+        if not (is_list or as_json) and has_main(file):
+            context.exit(_run(file, timeout))
         listed(file, as_json)
         return
     else:
@@ -123,6 +127,22 @@ def check(
     if outcome.stopped:
         raise KeyboardInterrupt
     context.exit(1 if outcome.problems else 2 if outcome.refused else 0)
+
+
+def _run(file: Path, limit: float) -> int:
+    """Exit code of a check of the program in a file: 1 if something was found."""
+    from ..programs.build import ProgramOptions
+    from ..programs.gpus import find
+    from ..programs.run import run as run_program
+    from .run import show
+
+    outcome = run_program([file], ProgramOptions(find("H100"), "check"), (), (), limit)
+    show(outcome, limit)
+    if outcome.problems or outcome.is_late:
+        return 1
+    end = f"main() returned {outcome.code}" if outcome.code else "main() ran to its end"
+    console(stderr=True).print(f"no problem found: {end}", style="bold green", markup=False, highlight=False)
+    return 0
 
 
 def _described(file: Path, requested: dict[str, Any], context: click.Context) -> Description:

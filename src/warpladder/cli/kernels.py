@@ -21,6 +21,13 @@ An array is described by its length or shape, 1000 or [m,n], and what it holds:
 or by a file, x.npy. Several launches are described in a TOML file (docs/check.md)."""
 
 
+def has_main(file: Path) -> bool:
+    """True if a .cu file is a program: it defines main()."""
+    from ..checker.hostcode import host_code
+
+    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host_code(file)) is not None
+
+
 def listed(file: Path, as_json: bool) -> None:
     """Text that lists the kernels of a file, with an example of a check."""
     from ..device.declarations import instantiated, readable, signature, templates
@@ -63,8 +70,8 @@ def listed(file: Path, as_json: bool) -> None:
     click.echo(f"\n{ARRAYS}")
     if file.with_suffix(".toml").is_file():
         click.echo(f"This folder has one: warpladder check {file.with_suffix('.toml')}")
-    if re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host_code(file)):
-        click.echo(f"\nTo run main() and check the launches that it makes:\n\n  warpladder run --check {file}")
+    if has_main(file):
+        click.echo(f"\nTo run main() and check the launches that it makes:\n\n  warpladder check {file}")
 
 
 def _example(file: Path, source: KernelSource, plain: list[Signature], instances: list[str]) -> str:

@@ -32,7 +32,10 @@ class _ProgramCommand(click.Command):
 
 
 @click.command(cls=_ProgramCommand)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("files", metavar="FILE...", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--command", metavar="'nvcc ...'", help="Files and options as a Makefile or CMake gives them to the compiler."
+)
 @click.option(
     "-I",
     "folders",
@@ -54,8 +57,8 @@ class _ProgramCommand(click.Command):
 )
 @click.pass_context
 def run(
-    context: click.Context, files: tuple[str, ...], folders: tuple[Path, ...], defines: tuple[str, ...],
-    libraries: tuple[str, ...], gpu: str, checked: bool, timeout: float,
+    context: click.Context, files: tuple[str, ...], command: str | None, folders: tuple[Path, ...],
+    defines: tuple[str, ...], libraries: tuple[str, ...], gpu: str, checked: bool, timeout: float,
 ) -> None:  # fmt: skip
     """Run the CUDA program in FILE, host code and kernels, without a GPU.
 
@@ -66,28 +69,38 @@ def run(
     Examples:
       warpladder run vector_add.cu
       warpladder run main.cu image.cpp -I include -D N=64 --gpu T4 -- input.ppm
+      warpladder run --command "nvcc -O3 -arch=sm_80 -Iinclude main.cu -o main"
     """
     from ..programs.build import ProgramOptions
+    from ..programs.command import read
     from ..programs.gpus import find
     from ..programs.run import run as run_program
 
+    if command is not None:
+        given = read(command)
+        files, folders = (*given.files, *files), (*given.folders, *folders)
+        defines, libraries = (*given.defines, *defines), (*given.libraries, *libraries)
+    if not files:
+        raise click.UsageError("name the files of the program, or give its compile line by --command", context)
     sources = _sources(files, context)
     options = ProgramOptions(find(gpu), "check" if checked else "fast", defines, libraries)
     outcome = run_program(sources, options, context.meta[ARGUMENTS], folders, timeout)
-    _show(outcome, timeout)
+    show(outcome, timeout)
     context.exit(LATE if outcome.is_late else outcome.code if outcome.code > 128 or not outcome.problems else FAULTS)
 
 
 def _sources(files: tuple[str, ...], context: click.Context) -> list[Path]:
+    from ..programs.sources import SOURCES
+
     for word in files:
-        if not word.endswith((".cu", ".cpp", ".cc", ".cxx", ".c")):
+        if not word.endswith(SOURCES):
             raise click.UsageError(
                 f"'{word}' is no .cu or .cpp file; arguments of the program come after its files and --", context
             )
     return [Path(word) for word in files]
 
 
-def _show(outcome: ProgramOutcome, limit: float) -> None:
+def show(outcome: ProgramOutcome, limit: float) -> None:
     """Print the faults that were found on stderr; nothing without faults."""
     out = console(stderr=True)
     for number, problem in enumerate(outcome.problems, 1):

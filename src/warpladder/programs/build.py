@@ -63,6 +63,16 @@ def _own_digest() -> str:
 
 
 @cache
+def _translation() -> str:
+    """Digest of the code that rewrites programs."""
+    emulator = HERE.parent / "device" / "emulator"
+    digest = sha256()
+    for path in [*sorted(HERE.glob("*.py")), emulator / "rewrite.py", *sorted((emulator / "ptx").glob("*.py"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
 def program_runtime(mode: str) -> Path:
     """Library with the CUDA runtime that programs are linked with."""
     emulator = runtime(mode)
@@ -81,7 +91,7 @@ def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
     common = [*ALWAYS, *polls, *KERNEL_FLAGS[options.mode], f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}",
               f"-I{HEADERS}", f"-I{OWN}", f"-I{EMULATED}"]  # fmt: skip
     flags = [*common, *(f"-I{path}" for path in sources.folders), *defines]
-    whole = key(_own_digest(), sources.digest, library.name, emulator.name, *flags, *options.libraries)
+    whole = key(_own_digest(), _translation(), sources.digest, library.name, emulator.name, *flags, *options.libraries)
     name = f"program-{next(iter(sources.files)).stem}-{whole}"
     if is_whole(folder() / name):
         return made(name, [], "")

@@ -27,6 +27,7 @@ _KERNEL = re.compile(
     r"\b__global__(?P<middle>(?:\s|\w|\([^()]*(?:\([^()]*\)[^()]*)*\))*?)\b(?P<name>(?!__)[A-Za-z_]\w*)\s*\("
 )
 _BOUNDS = re.compile(r"__launch_bounds__\s*\((?P<first>[^(),]*(?:\([^()]*\))?[^(),]*)")
+_CLUSTER = re.compile(r"__cluster_dims__\s*\((?P<sizes>[^()]*(?:\([^()]*\)[^()]*)*)\)")
 _TEMPLATE = re.compile(r"template\s*<")
 _ALLOCATION = re.compile(r"\b(?:cudaMalloc(?:Managed|Host|Async|Pitch|3D)?|cudaHostAlloc)\s*(?:<[^<>;()]*>)?\s*\(")
 #: Calls whose error says something about the program's work.
@@ -53,13 +54,16 @@ _NULL = re.compile(r"\bNULL\b")
 
 @dataclass(frozen=True)
 class DeclaredKernel:
-    """Kernel as its declaration has it: number of template parameters, and the expression in its __launch_bounds__."""
+    """Kernel as its declaration has it: number of template parameters, and the expressions in its __launch_bounds__ and
+    __cluster_dims__.
+    """
 
     name: str
     parameters: int
     has_pack: bool
     bounds: str
     head: str
+    cluster: str = ""
 
 
 def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
@@ -75,11 +79,12 @@ def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
                 last = _closed(plain, template[-1].end() - 1)
                 inside = plain[template[-1].end() : last - 1].strip()
             bounds = _BOUNDS.search(match["middle"])
+            cluster = _CLUSTER.search(match["middle"])
             end = closing(plain, match.end() - 1, "()")
             head = " ".join(plain[match.end() - 1 : end].split())
             kernel = DeclaredKernel(
                 match["name"], len(split(inside)) if inside else 0, "..." in inside,
-                bounds["first"].strip() if bounds else "", head,
+                bounds["first"].strip() if bounds else "", head, cluster["sizes"].strip() if cluster else "",
             )  # fmt: skip
             out.setdefault(match["name"], []).append(kernel)
     return out
@@ -204,11 +209,13 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
         each.has_pack or each.parameters > count or "=" in each.head for each in declared
     )
     bounds = next((each.bounds for each in declared if re.fullmatch(r"\d+", each.bounds)), "0")
+    cluster = next((f".of_clusters({each.cluster})" for each in declared if each.cluster), "")
     name = " ".join(kernel.split()).replace("\\", "").replace('"', "'")
     config = _NULL.sub("nullptr", config)
     begin = "emu::deduced(" if is_deduced else f"emu::start({kernel}, "
     more = "" if not bare(arguments).strip(" \t\n\\") else f", {_NULL.sub('nullptr', arguments)}"
-    return f'{begin}[=](auto&... emu_a) {{ {kernel}(emu_a...); }}, "{name}", {bounds}, emu::Config({config}){more})'
+    called = f"[=](auto&... emu_a) {{ {kernel}(emu_a...); }}"
+    return f'{begin}{called}, "{name}", {bounds}, emu::Config({config}){cluster}{more})'
 
 
 def _closed(plain: str, position: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -12,14 +13,17 @@ from pathlib import Path
 
 from ..checker.faults import Problem
 from ..device.emulator.reports import read
+from ..device.emulator.rewrite import bare
 from ..errors import KernelError
 from ..machine.cores import cores
 from .build import ProgramOptions, program
 from .gpus import described
-from .sources import collected
+from .sources import ProgramFiles, collected
 
 #: Seconds that a program gets to end by itself after a signal.
 PATIENCE = 5.0
+
+_UNMASKED = re.compile(r"(?<![\w.>])(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\s*\((?![^;{}]*\)\s*\{)")
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ def run(
     limit : seconds that it may run; 0 for as long as it takes. directory : in which it runs.
     Raises ConfigError, KernelError, DeviceError: a file cannot be read or does not compile, there is no compiler.
     """
-    executable = program(collected(tuple(files), tuple(folders)), options)
+    sources = collected(tuple(files), tuple(folders))
+    executable = program(sources, options)
     with tempfile.TemporaryDirectory() as folder:
         reports = Path(folder) / "reports"
         environment = os.environ | {
@@ -66,7 +71,18 @@ def run(
             raise
         text = reports.read_text(encoding="utf-8", errors="replace") if reports.exists() else ""
     problems, remarks = found(text, executable)
-    return ProgramOutcome(code if code >= 0 else 128 - code, problems, remarks, is_late)
+    return ProgramOutcome(code if code >= 0 else 128 - code, problems, (*outdated(sources), *remarks), is_late)
+
+
+def outdated(sources: ProgramFiles) -> list[Problem]:
+    """A remark for the first use of a warp function without a mask, which CUDA has taken away with Volta."""
+    for path, source in sources.files.items():
+        match = _UNMASKED.search(bare(source.text))
+        if match:
+            line = source.text.count("\n", 0, match.start()) + 1
+            message = f"{match[1]} is gone since Volta: write {match[1]}_sync with a mask of the lanes that take part"
+            return [Problem("outdated", message, ((str(path), line),), "", "", 0, ())]
+    return []
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:

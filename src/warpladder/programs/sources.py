@@ -11,6 +11,8 @@ from ..device.emulator.rewrite import bare
 from ..errors import ConfigError, KernelError
 
 _INCLUDE = re.compile(r'^(?P<before>[ \t]*#[ \t]*include[ \t]*)(?P<quote>[<"])(?P<name>[^>"\n]+)[>"]', re.MULTILINE)
+#: Endings of source files.
+SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 #: Folder of the emulator's headers under the toolkit's names, and of those that only programs have.
 EMULATED = Path(__file__).resolve().parents[1] / "device" / "emulator" / "headers" / "cuda"
 OWN = Path(__file__).resolve().parent / "headers" / "cuda"

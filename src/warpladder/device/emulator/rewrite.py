@@ -17,6 +17,8 @@ from itertools import count
 
 from ...errors import KernelError
 from ..declarations import split
+from .ptx.operands import PtxError
+from .ptx.statement import translated
 
 _COMMENT = r"//[^\n]*|/\*.*?\*/"
 _DIRECTIVE = r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*"  # with its continued lines
@@ -153,17 +155,27 @@ def _line(text: str, position: int, file: str) -> tuple[int, str]:
 
 
 def without_ptx(text: str) -> str:
-    """Text in which each `asm("...")` with an instruction is a call that stops the kernel and names the instruction."""
+    """Text in which each `asm("...")` with an instruction is C++, or a call that stops the kernel and names the
+    instruction that has no counterpart.
+    """
     plain, code, out, position = bare(text, directives=True), bare(text), [], 0
     for match in _ASM.finditer(plain):
         last = closing(plain, match.start("open"), "()")
-        named = instruction(text[match.start("open") : last])
-        if named:
+        inside = text[match.start("open") + 1 : last - 1]
+        if instruction(inside):
             macro = code[match.start()] == " "
             lines = ("\\\n" if macro else "\n") * text.count("\n", match.start(), last)
-            out += [text[position : match.start()], f'emu_no_body("PTX {named}", __FILE__, __LINE__){lines}']
+            out += [text[position : match.start()], _translated(inside), lines]
             position = last
     return "".join([*out, text[position:]])
+
+
+def _translated(inside: str) -> str:
+    try:
+        return " ".join(translated(inside).split())
+    except PtxError as error:
+        named = str(error) if "." in str(error) and " " not in str(error) else instruction(inside)
+        return f'emu_no_body("PTX {named}", __FILE__, __LINE__)'
 
 
 def instruction(inside: str) -> str:

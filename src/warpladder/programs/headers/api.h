@@ -171,7 +171,9 @@ template <class S> cudaError_t cudaMemcpyFromSymbol(void* to, const S& symbol, s
     cudaMemcpyKind kind = cudaMemcpyDeviceToHost, EMU_HERE) {
     return emu_symbol(&symbol, sizeof(S), offset, to, 0, kind, bytes, file, line);
 }
+EMU_EXPORT void emu_note_symbol(const void* symbol, size_t bytes);
 template <class T, class S> cudaError_t cudaGetSymbolAddress(T** pointer, const S& symbol) {
+    emu_note_symbol(&symbol, sizeof(S));
     *pointer = (T*)&symbol;
     return cudaSuccess;
 }
@@ -224,6 +226,10 @@ inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 inline cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
 inline cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
+inline cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* out) {
+    return *out = cudaSharedMemBankSizeFourByte, cudaSuccess; }
+inline cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* out) {
+    return *out = cudaFuncCachePreferNone, cudaSuccess; }
 inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorPeerAccessUnsupported; }
 inline cudaError_t cudaDeviceDisablePeerAccess(int) { return cudaErrorPeerAccessNotEnabled; }

@@ -17,8 +17,13 @@ struct Config {
     bool cooperative = false;
     const char* file;
     int line;
+    dim3 cluster{};  // blocks of one
     Config(dim3 g, dim3 b, size_t s = 0, cudaStream_t t = 0, EMU_HERE)
         : grid(g), block(b), shared(s), stream(t), file(file), line(line) {}
+    Config of_clusters(unsigned x, unsigned y = 1, unsigned z = 1) const {
+        Config out = *this;
+        return out.cluster = dim3(x, y, z), out;
+    }
 };
 
 // Launch of a kernel by its address, with pointers to its arguments.

@@ -66,7 +66,8 @@ enum cudaLaunchAttributeID {
     cudaLaunchAttributeIgnore, cudaLaunchAttributeAccessPolicyWindow, cudaLaunchAttributeCooperative,
     cudaLaunchAttributeSynchronizationPolicy, cudaLaunchAttributeClusterDimension,
     cudaLaunchAttributeClusterSchedulingPolicyPreference, cudaLaunchAttributeProgrammaticStreamSerialization,
-    cudaLaunchAttributePriority = 8
+    cudaLaunchAttributeProgrammaticEvent, cudaLaunchAttributePriority, cudaLaunchAttributeMemSyncDomainMap,
+    cudaLaunchAttributeMemSyncDomain
 };
 enum cudaSynchronizationPolicy { cudaSyncPolicyAuto = 1, cudaSyncPolicySpin, cudaSyncPolicyYield,
     cudaSyncPolicyBlockingSync };

@@ -42,3 +42,4 @@
 #include "textures.h"
 #include "graphs.h"
 #include "more.h"
+#include "clusters.h"

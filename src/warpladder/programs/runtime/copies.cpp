@@ -5,12 +5,22 @@
 
 namespace emu {
 
+static auto& symbols = *new std::map<uintptr_t, size_t>;  // bytes of __device__ variables whose address was taken
+
+static bool is_in_symbol(const void* pointer, size_t bytes) {
+    auto after = symbols.upper_bound(uintptr_t(pointer));
+    if (after == symbols.begin()) return false;
+    auto [low, its] = *std::prev(after);
+    return uintptr_t(pointer) + bytes <= low + its;
+}
+
 // Reason why a range of bytes cannot be one side of a copy, or "".
 static std::string wrong_side(const void* pointer, size_t bytes, bool of_device, const char* role) {
     if (!pointer) return std::string("the ") + role + " is null";
     Allocation* a = find(pointer);
     std::string whose = std::string("the ") + role + " ";
     if (!a) {
+        if (of_device && is_in_symbol(pointer, bytes)) return "";
         if (Allocation* near = nearest(pointer); near && near->mapped)
             return whose + "lies " + explained(pointer);
         return of_device ? whose + "is a pointer of the host" : "";
@@ -119,6 +129,10 @@ EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t h
     return cudaSuccess;
 }
 
+EMU_EXPORT void emu_note_symbol(const void* symbol, size_t bytes) {
+    Lock lock;
+    symbols[uintptr_t(symbol)] = bytes;
+}
 EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other, int to_symbol, cudaMemcpyKind kind,
     size_t count, const char* file, int line) {
     Lock lock;

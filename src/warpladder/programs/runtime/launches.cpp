@@ -41,6 +41,9 @@ static std::string refusal(const Request& r, cudaError_t& error) {
     if (c.block.z > 64) return "a block has at most 64 threads along z";
     if (c.grid.y > 65535 || c.grid.z > 65535 || c.grid.x > 0x7fffffff)
         return "a grid has at most 65535 blocks along y and z";
+    if (c.grid.x % c.cluster.x || c.grid.y % c.cluster.y || c.grid.z % c.cluster.z)
+        return "clusters of " + sizes(c.cluster) + " blocks do not divide the grid";
+    if (c.cluster.x * c.cluster.y * c.cluster.z > 16) return "a cluster has at most 16 blocks";
     error = cudaErrorLaunchOutOfResources;
     if (r.bounds && threads > r.bounds)
         return std::to_string(threads) + " threads a block, and its __launch_bounds__ allow "
@@ -226,7 +229,7 @@ EMU_EXPORT void emu_start(const Request& r) {
     launch.kernel = r.run, launch.arguments = r.body, launch.layout = r.layout, launch.name = r.name;
     launch.grid[0] = c.grid.x, launch.grid[1] = c.grid.y, launch.grid[2] = c.grid.z;
     launch.block[0] = c.block.x, launch.block[1] = c.block.y, launch.block[2] = c.block.z;
-    launch.cluster[0] = launch.cluster[1] = launch.cluster[2] = 1;
+    launch.cluster[0] = c.cluster.x, launch.cluster[1] = c.cluster.y, launch.cluster[2] = c.cluster.z;
     launch.dynamic_shared = uint32_t(c.shared), launch.cooperative = c.cooperative;
     launch.threads = threads ? threads : 1, launch.views = uint32_t(seen.size()), launch.view = seen.data();
     launch.code = (const void*)r.run;

@@ -31,4 +31,5 @@
 #include "matrix.h"
 #include "async.h"
 #include "bulk.h"
+#include "ptx.h"
 #include "kernels.h"

@@ -87,3 +87,17 @@ inline unsigned __reduce_xor_sync(unsigned mask, unsigned v, EMU_HERE) {
 
 // Lanes need not run together, so a lane that runs alone is a correct answer, and the one that finds most bugs.
 inline unsigned __activemask() { return 1u << emu::lane(); }
+
+// Without a mask, as before Volta: of the lanes that have not left the kernel. CUDA has them no more.
+#define EMU_OLD_SHUFFLE(name, I)                                                              \
+    template <class T> inline T name(T value, I by, int width = 32, EMU_HERE) {                \
+        return name##_sync(0xffffffffu, value, by, width, file, line);                         \
+    }
+EMU_OLD_SHUFFLE(__shfl, int)
+EMU_OLD_SHUFFLE(__shfl_up, unsigned)
+EMU_OLD_SHUFFLE(__shfl_down, unsigned)
+EMU_OLD_SHUFFLE(__shfl_xor, int)
+#undef EMU_OLD_SHUFFLE
+inline unsigned __ballot(int predicate, EMU_HERE) { return __ballot_sync(0xffffffffu, predicate, file, line); }
+inline int __any(int predicate, EMU_HERE) { return __any_sync(0xffffffffu, predicate, file, line); }
+inline int __all(int predicate, EMU_HERE) { return __all_sync(0xffffffffu, predicate, file, line); }
