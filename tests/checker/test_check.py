@@ -55,7 +55,7 @@ def saxpy(tmp_path: Path) -> Path:
 
 
 def test_the_kernels_of_a_file_are_listed_with_a_command_to_begin_with(run: Run, saxpy: Path) -> None:
-    code, out, err = run("saxpy.cu")
+    code, out, err = run("saxpy.cu", "--list")
     assert (code, err) == (0, "")
     assert out.startswith("saxpy.cu has 1 kernel:\n\n  saxpy(const float* x, float* y, float a, int n)\n")
     assert "\nThe file launches:\n\n  saxpy<<<4, 256>>>(nullptr, nullptr, 1.f, 0)\n" in out
@@ -65,9 +65,9 @@ def test_the_kernels_of_a_file_are_listed_with_a_command_to_begin_with(run: Run,
     )
     assert max(map(len, out.splitlines())) <= 84
     assert ".toml" not in out
-    assert out.endswith("\nTo run main() and check the launches that it makes:\n\n  warpladder run --check saxpy.cu\n")
+    assert out.endswith("\nTo run main() and check the launches that it makes:\n\n  warpladder check saxpy.cu\n")
     saxpy.with_suffix(".toml").touch()
-    assert "This folder has one: warpladder check saxpy.toml" in run("saxpy.cu")[1]
+    assert "This folder has one: warpladder check saxpy.toml" in run("saxpy.cu", "--list")[1]
 
 
 def test_several_kernels_and_templates(run: Run, tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_the_tutorial_shows_what_is_printed(run: Run, tmp_path: Path) -> None:
     )
     file = tmp_path / "reduce.cu"
     file.write_text(sources[0])
-    assert f"$ warpladder check reduce.cu\n{run('reduce.cu')[1]}" == outputs[0]
+    assert f"$ warpladder check --list reduce.cu\n{run('--list', 'reduce.cu')[1]}" == outputs[0]
     outs = []
     barrier = sources[0].replace("            __syncthreads();\n        }\n", "        }\n        __syncthreads();\n")
     race = barrier.replace("    for (int stride", "    __syncthreads();\n    for (int stride")

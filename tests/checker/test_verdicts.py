@@ -249,7 +249,7 @@ COMMAND = [sys.executable, "-c", "import sys; from warpladder.cli import main; s
 def test_inline_ptx_stops_the_kernel_that_comes_to_it(run: Run) -> None:
     code, out, err = run(*kernel("lanes", 1, 4, "y=4:uninitialised", "--mode=check"))
     assert (code, out) == (2, "")
-    assert re.fullmatch(r"warpladder: PTX mov\.u32 at planted.cu:\d+ has no body here; .*\n", err)
+    assert re.fullmatch(r"warpladder: PTX szext\.wrap\.u32 at planted.cu:\d+ has no body here; .*\n", err)
 
 
 def test_ptx_is_told_from_fences() -> None:
@@ -259,8 +259,8 @@ def test_ptx_is_told_from_fences() -> None:
     assert instruction('("" ::: "memory")') == ""
     assert instruction('("\\n\\t"\n "wgmma.fence.sync.aligned;\\n" ::: "memory")') == "wgmma.fence.sync.aligned"
     assert without_ptx('x = "asm(\\"ret;\\")"; // asm("ret;")') == 'x = "asm(\\"ret;\\")"; // asm("ret;")'
-    changed = without_ptx('asm volatile("mov.u32 %0,\\n"\n  "%1;" : "=r"(x) : "r"(y));\nint z;')
-    assert changed == 'emu_no_body("PTX mov.u32", __FILE__, __LINE__)\n;\nint z;'
+    changed = without_ptx('asm volatile("szext.wrap.u32 %0,\\n"\n  "%1, 5;" : "=r"(x) : "r"(y));\nint z;')
+    assert changed == 'emu_no_body("PTX szext.wrap.u32", __FILE__, __LINE__)\n;\nint z;'
 
 
 @pytest.mark.slow

@@ -190,8 +190,8 @@ def test_a_correct_program_passes_the_check(programs):
         ('#include "mine.h"\nint main() {}', r"program.cu:1: there is no header mine.h; -I names its folder"),
         ("int main() {\n nothing(); }", r"program.cu:2: 'nothing' was not declared"),
         ("int other(); int main() { return other(); }", "calls other"),
-        ('__global__ void k(int* x) { asm("mov.u32 %0, 1;" : "=r"(*x)); }\nint main() { int* x; cudaMalloc(&x, 4); '
-         "k<<<1, 1>>>(x); }", "kernel k: PTX mov.u32 at program.cu:1 has no body here"),
+        ('__global__ void k(int* x) { asm("szext.wrap.u32 %0, 1, 2;" : "=r"(*x)); }\nint main() { int* x; cudaMalloc(&x, 4); '
+         "k<<<1, 1>>>(x); }", "kernel k: PTX szext.wrap.u32 at program.cu:1 has no body here"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_named_in_one_line(programs, text, message):

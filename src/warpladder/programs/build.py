@@ -103,12 +103,18 @@ def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
         with ThreadPoolExecutor(cores()) as pool:
             objects = list(pool.map(lambda file: _compiled(file, [f"-I{headers}", *flags], sources), named))
         linked = [*map(str, objects), str(library), str(emulator), "-Wl,-rpath,$ORIGIN", "-pthread",
-                  *(f"-l{each}" for each in options.libraries)]  # fmt: skip
+                  *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
         return _linked(name, linked)
     finally:
         for file in place.iterdir():
             file.unlink()
         place.rmdir()
+
+
+def _implied(sources: ProgramFiles) -> tuple[str, ...]:
+    """Libraries that headers need: OpenMP's functions."""
+    has_openmp = any(name == "omp.h" for _, name in sources.reached)
+    return ("gomp",) if has_openmp else ()
 
 
 def _linked(name: str, arguments: list[str]) -> Path:

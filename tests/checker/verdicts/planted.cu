@@ -73,7 +73,7 @@ __global__ void met(unsigned* arrived, float* y) {
 
 __global__ void lanes(int* y) {
     int lane = 5;
-    asm volatile("{\n\t.reg .u32 r;\n\tmov.u32 r, %%laneid;\n\tadd.u32 %0, r, 1;\n\t}" : "=r"(lane));
+    asm volatile("{\n\t.reg .u32 r;\n\tszext.wrap.u32 r, 7, 3;\n\tadd.u32 %0, r, 1;\n\t}" : "=r"(lane));
     asm volatile("" ::: "memory");
     y[threadIdx.x] = lane;
 }

@@ -106,7 +106,7 @@ def test_kernels_alone_are_left_as_they_are() -> None:
     assert without(text, "k.cu") == text
 
 
-@pytest.mark.parametrize("header", ["<curand_kernel.h>", '"cub/cub.cuh"', "<cuda/barrier>", "<mma.h>"])
+@pytest.mark.parametrize("header", ["<cute/tensor.hpp>", '"cub/cub.cuh"', "<cuda/semaphore>", "<cuda_fp8.h>"])
 def test_headers_that_nothing_stands_in_for(header: str) -> None:
     with pytest.raises(KernelError, match=r"k\.cu:2: <.*> cannot be emulated; put"):
         without(f"// first\n#include {header}\n", "k.cu")
@@ -118,11 +118,11 @@ def test_broken_text_ends(text: str) -> None:
 
 
 def test_a_header_is_placed_where_it_is_included() -> None:
-    text = '#line 1 "/a/k.cu"\n//\n#line 1 "/a/x.cuh"\n//\n#include <mma.h>\n#line 3 "/a/k.cu"\n'
+    text = '#line 1 "/a/k.cu"\n//\n#line 1 "/a/x.cuh"\n//\n#include <cuda_fp8.h>\n#line 3 "/a/k.cu"\n'
     with pytest.raises(KernelError, match=r"^x\.cuh:2: "):
         without(text, "k.cu")
     with pytest.raises(KernelError, match=r"^k\.cu:4: "):
-        without(text.replace("<mma.h>", "<math.h>") + "\n#include <mma.h>\n", "k.cu")
+        without(text.replace("<cuda_fp8.h>", "<math.h>") + "\n#include <cuda_fp8.h>\n", "k.cu")
 
 
 def test_headers_that_nobody_finds_are_left_out() -> None:

@@ -29,7 +29,7 @@ HOST_HEADERS = re.compile(
 )
 #: Headers of device code that has no counterpart on a CPU here.
 DEVICE_HEADERS = re.compile(
-    r"curand_kernel|mma|cuda/.*|cub/.*|cute/.*|cutlass/.*|nv/.*|cuda_fp8|"
+    r"cuda/.*|cub/.*|cute/.*|cutlass/.*|nv/.*|cuda_fp8|"
     r"texture\w*|surface\w*"
 )
 
@@ -82,8 +82,12 @@ def without(text: str, file: str) -> str:
 
 def bodiless(text: str, file: str) -> list[str]:
     """Headers of a text that cannot be emulated, each as a message with its line."""
-    found = [match for match in _INCLUDE.finditer(text) if DEVICE_HEADERS.fullmatch(_plain(match["name"]))]
+    found = [match for match in _INCLUDE.finditer(text) if _is_missing(match["name"])]
     return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
+
+
+def _is_missing(header: str) -> bool:
+    return DEVICE_HEADERS.fullmatch(_plain(header)) is not None and not (EMULATED / header).is_file()
 
 
 def _plain(header: str) -> str:
@@ -92,8 +96,8 @@ def _plain(header: str) -> str:
 
 def _header(match: re.Match[str], there: frozenset[str]) -> str:
     name = _plain(match["name"])
-    host = (HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()) or DEVICE_HEADERS.fullmatch(name)
-    return "" if host or match["name"] not in there else match[0]
+    host = HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()
+    return "" if host or _is_missing(match["name"]) or match["name"] not in there else match[0]
 
 
 @cache

@@ -29,6 +29,10 @@ _DECLARATION = re.compile(
     r"(?P<before>(?:\b(?:extern|static|volatile|const|alignas\s*\([^;]*?\)|__align__\s*\([^;]*?\))\s*)*)"
     r"\b__shared__\b(?P<declared>[^;{}]*);"
 )
+_TYPED = re.compile(
+    r"(?P<before>(?:\bstatic\s+|\balignas\s*\([^;{}]*?\)\s*|\b__align__\s*\([^;{}]*?\)\s*)*)"
+    r"\b__shared__\s+(?P<kind>union|struct)\s*(?P<name>[A-Za-z_]\w*)?\s*\{"
+)
 #: Type before the word: float __shared__ a[16]; double extern __shared__ s[]; extern double __shared__ s[];
 _LATE = re.compile(
     r"(?<=[;{})\n])(?P<space>\s*)(?P<first>(?:\b(?:extern|static)\s+)?)"
@@ -67,6 +71,7 @@ def closing(text: str, position: int, pair: str = "{}") -> int:
 
 def rewritten(text: str, file: str) -> str:
     """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
+    text = _named_types(text)
     plain = bare(text, directives=True)
     for match in reversed(list(_LATE.finditer(plain))):
         new = f"{match['space']}{match['first']}{match['extern'] or ''}__shared__ {match['type']}"
@@ -85,6 +90,17 @@ def rewritten(text: str, file: str) -> str:
         out += [text[position:start], new, "\n" * match[0].count("\n")]
         position = match.end()
     return "".join([*out, text[position:]])
+
+
+def _named_types(text: str) -> str:
+    """Text in which the type of `__shared__ union { int a; float b; } s;` is declared first, and has a name."""
+    plain = bare(text, directives=True)
+    for match in reversed(list(_TYPED.finditer(plain))):
+        end = closing(plain, match.end() - 1)
+        name = match["name"] or f"emu_type_{match.start()}"
+        body = f"{match['kind']} {name} {text[match.end() - 1 : end]}; "
+        text = f"{text[: match.start()]}{body}{match['before']}__shared__ {name} {text[end:]}"
+    return text
 
 
 def _dynamic(declared: str, inside: bool, what: str) -> str:

@@ -1,6 +1,7 @@
 // Host and device code of a program as one C++: what nvcc declares without an include. The emulator declares the
 // device's part; macros of it that would change host code are replaced.
 #pragma once
+#define lerp std_lerp  // programs define a function of this name, which <math.h> would have too
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -21,6 +22,7 @@
 
 #include "emulator.h"
 
+#undef lerp
 #undef __noinline__  // std::shared_ptr's headers use the word; programs/rewrite.py replaces it in programs
 #undef printf        // the C library's, for the host and for kernels
 #undef clock
@@ -35,6 +37,10 @@
 #define __CUDACC_VER_MINOR__ 4
 #define __CUDA_RUNTIME_H__ 1
 #define __DRIVER_TYPES_H__ 1
+
+// Templates, next to which a program may have functions of these names.
+template <class A, class B> unsigned umin(A a, B b) { return unsigned(a) < unsigned(b) ? unsigned(a) : unsigned(b); }
+template <class A, class B> unsigned umax(A a, B b) { return unsigned(a) < unsigned(b) ? unsigned(b) : unsigned(a); }
 
 #include "types.h"
 #include "api.h"

@@ -30,7 +30,9 @@ struct BlockView {
 };
 
 struct Stack;
-enum class State : unsigned { ready, at_barrier, at_cluster, at_grid, at_warp, at_phase, at_products, done };
+enum class State : unsigned {
+    ready, at_barrier, at_cluster, at_grid, at_warp, at_phase, at_products, converging, done
+};
 
 // Runs on the lanes of a collective when the last one has arrived: pointers of participating lanes, null for others.
 using Combine = void (*)(void** payloads);
@@ -148,6 +150,8 @@ EMU_EXPORT unsigned emu_ballot(unsigned mask, int predicate, const char* name, c
 EMU_EXPORT unsigned emu_match(unsigned mask, uint64_t value, const char* name, const char* file, int line);
 EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file,
     int line);
+// Lanes of the warp that come to this line too before anything else can go on.
+EMU_EXPORT unsigned emu_converged(const char* file, int line);
 EMU_EXPORT void emu_collective(unsigned mask, void* payload, emu::Combine combine, const char* name, const char* file,
     int line);
 

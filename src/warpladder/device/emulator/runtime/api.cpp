@@ -60,6 +60,8 @@ EMU_EXPORT void emu_collective(unsigned mask, void* payload, Combine combine, co
     int line) {
     worker_of(self()).collective(self(), mask, payload, combine, name, file, line);
 }
+EMU_EXPORT unsigned emu_converged(const char* file, int line) {
+    return worker_of(self()).converge(self(), file, line); }
 EMU_EXPORT void emu_sync_warp(unsigned mask, const char* file, int line) {
     emu_collective(mask, nullptr, nullptr, "__syncwarp", file, line); }
 

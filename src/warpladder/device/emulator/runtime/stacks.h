@@ -99,7 +99,7 @@ class Stacks {
     static constexpr size_t SIZE = 512 << 10;  // untouched pages cost nothing
 
     ~Stacks() {
-        for (auto& stack : all_) munmap(stack->low - PAGE, SIZE + PAGE);
+        for (auto& [memory, bytes] : mapped_) munmap(memory, bytes);
     }
     // A free stack, or null without memory.
     Stack* take() {
@@ -124,19 +124,24 @@ class Stacks {
     }
 
   private:
+    // A page below each stack stops an overflow. A process may have some 65,000 pieces of memory, so after many stacks
+    // there is one such page for several.
     bool grow() {
-        void* memory = mmap(nullptr, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-            -1, 0);
+        const size_t count = all_.size() < 8192 ? 1 : 64, bytes = count * SIZE + PAGE;
+        void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) return false;
-        // an overflow stops there
-        if (mprotect(memory, PAGE, PROT_NONE) != 0) return munmap(memory, SIZE + PAGE), false;
-        all_.push_back(std::make_unique<Stack>());
-        all_.back()->low = static_cast<char*>(memory) + PAGE;
-        all_.back()->size = SIZE;
-        all_.back()->skip = all_.size() * 7 % 64 * 64;
-        free_.push_back(all_.back().get());
+        if (mprotect(memory, PAGE, PROT_NONE) != 0) return munmap(memory, bytes), false;
+        mapped_.emplace_back(memory, bytes);
+        for (size_t i = 0; i < count; ++i) {
+            all_.push_back(std::make_unique<Stack>());
+            all_.back()->low = static_cast<char*>(memory) + PAGE + i * SIZE;
+            all_.back()->size = SIZE;
+            all_.back()->skip = all_.size() * 7 % 64 * 64;
+            free_.push_back(all_.back().get());
+        }
         return true;
     }
+    std::vector<std::pair<void*, size_t>> mapped_;
     std::vector<std::unique_ptr<Stack>> all_;
     std::vector<Stack*> free_;
 };

@@ -201,8 +201,46 @@ void Worker::finish(Thread& me) {
     }
 }
 
+// Waits for the other lanes of the warp, as long as anything else can go on; returns those that have come to this line.
+unsigned Worker::converge(Thread& me, const char* file, int line) {
+    stirred(me);
+    me.state = State::converging;
+    me.waits = "coalesced_threads", me.file = file, me.line = line;
+    suspend(me);
+    return me.mask;
+}
+
+// Lets lanes that converge go on, in each warp those at one line; false if there are none.
+bool Worker::release_converged() {
+    bool any = false;
+    for (size_t i = 0; i < resident; ++i) {
+        Block& block = *blocks[i];
+        if (block.calm) continue;
+        for (unsigned first = 0; first < block.count; first += 32) {
+            Thread* leader = nullptr;
+            unsigned mask = 0, end = std::min(first + 32, block.count);
+            for (unsigned j = first; j < end; ++j) {
+                Thread& thread = block.threads[j];
+                if (thread.state != State::converging) continue;
+                if (!leader) leader = &thread;
+                if (thread.line == leader->line && (thread.file == leader->file || !strcmp(thread.file, leader->file)))
+                    mask |= 1u << (j - first);
+            }
+            for (unsigned left = mask; left; left &= left - 1) {
+                Thread& thread = block.threads[first + unsigned(__builtin_ctz(left))];
+                thread.mask = mask;
+                block.wake(thread);
+            }
+            any |= mask != 0;
+        }
+    }
+    if (any) progress();
+    return any;
+}
+
 // No thread can run and blocks are unfinished: a grid barrier is complete, or this is a deadlock.
 Thread* Worker::stuck() {
+    if (release_converged()) return next();
     bool at_grid = true;
     for (size_t i = 0; i < resident; ++i) at_grid &= blocks[i]->grid_arrived == blocks[i]->count;
     if (!at_grid) fail(deadlock(*this));
@@ -218,7 +256,7 @@ Thread* Worker::stuck() {
 
 void Worker::yield(Thread& me) {
     if (run->failed) leave();
-    if (++idle >= 1000) {
+    if (++idle >= 1000 && !release_converged()) {
         auto now = std::chrono::steady_clock::now();
         if (idle == 1000) {
             ++run->idle;

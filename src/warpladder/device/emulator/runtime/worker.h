@@ -33,6 +33,7 @@ struct Worker {
     void grid_barrier(Thread& me, const char* file, int line);
     void collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file,
         int line);
+    unsigned converge(Thread& me, const char* file, int line);
     void yield(Thread& me);     // it polls: a deadlock, if nothing changes for long
     void give_way(Thread& me);  // all others run first
     void phase(Thread& me, void* barrier, uint32_t number, bool is_exact, const char* file, int line);
@@ -51,6 +52,7 @@ struct Worker {
     void run_seated();
     Thread* next();
     Thread* stuck();
+    bool release_converged();
     void suspend(Thread& me);
     void finish(Thread& me);
     void complete_barrier(Block& block);

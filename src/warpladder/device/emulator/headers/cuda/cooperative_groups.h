@@ -228,8 +228,7 @@ class coalesced_group : public emulated::Lanes {
     unsigned num_threads() const { return count(); }
     unsigned thread_rank() const { return emulated::below(mask); }
 };
-// Lanes need not run together: each is a group of its own, as far as it knows.
-inline coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
+inline coalesced_group coalesced_threads(EMU_HERE) { return coalesced_group(emu_converged(file, line)); }
 
 template <unsigned Size, class Parent = void> class thread_block_tile : public emulated::Lanes {
     static_assert(Size <= 32, "a tile of more than 32 threads cannot be emulated");

@@ -11,6 +11,7 @@ using std::get;
 using std::make_pair;
 using std::make_tuple;
 using std::pair;
+using std::swap;
 using std::tie;
 using std::tuple;
 using std::tuple_element;
@@ -98,6 +99,7 @@ template <class T> class device_ptr
     device_ptr() = default;
     device_ptr(std::nullptr_t) {}
     explicit device_ptr(T* raw) : raw(raw) {}
+    explicit device_ptr(const device_ptr<void>& p);
     template <class U> requires(std::is_convertible_v<U*, T*>) device_ptr(const device_ptr<U>& p) : raw(p.get()) {}
     T* get() const { return raw; }
     device_reference<T> at(ptrdiff_t i) const { return device_reference<T>(raw + i); }
@@ -114,6 +116,7 @@ template <> class device_ptr<void> {
     template <class T> device_ptr(const device_ptr<T>& p) : raw(p.get()) {}
     void* get() const { return raw; }
 };
+template <class T> device_ptr<T>::device_ptr(const device_ptr<void>& p) : raw(static_cast<T*>(p.get())) {}
 template <class T> auto device_reference<T>::operator&() const { return device_ptr<T>(place); }
 
 template <class T> device_ptr<T> device_pointer_cast(T* raw) { return device_ptr<T>(raw); }
@@ -125,6 +128,8 @@ template <class T> device_ptr<T> device_malloc(size_t count, EMU_HERE) {
     emulated::checked(cudaMalloc(&data, count * sizeof(T), file, line));
     return device_ptr<T>(data);
 }
+inline device_ptr<void> device_malloc(size_t bytes, EMU_HERE) {
+    return device_ptr<void>(device_malloc<char>(bytes, file, line)); }
 template <class T> void device_free(device_ptr<T> p) { emulated::checked(cudaFree(p.get())); }
 
 template <class T> class counting_iterator : public Moving<counting_iterator<T>, T, T> {
