@@ -103,6 +103,7 @@ def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
         with ThreadPoolExecutor(cores()) as pool:
             objects = list(pool.map(lambda file: _compiled(file, [f"-I{headers}", *flags], sources), named))
         linked = [*map(str, objects), str(library), str(emulator), "-Wl,-rpath,$ORIGIN", "-pthread",
+                  f"-Wl,--version-script={HERE / 'runtime' / 'hidden.map'}",
                   *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
         return _linked(name, linked)
     finally:
