@@ -150,7 +150,7 @@ template <class K, class F> cudaError_t cudaOccupancyMaxPotentialBlockSizeVariab
     F shared, int limit = 0) {
     int best = 0, processors = 0;
     cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
-    for (int threads = limit ? limit : 1024; threads >= 32; threads -= 32) {
+    for (int threads = limit && limit < 1024 ? limit : 1024; threads >= 32; threads -= 32) {
         int blocks = 0;
         cudaOccupancyMaxActiveBlocks(&blocks, (const void*)kernel, threads, shared(threads));
         if (blocks * threads > best) best = blocks * threads, *block = threads, *grid = blocks * processors;
