@@ -186,7 +186,7 @@ def test_a_correct_program_passes_the_check(programs):
         ("int main() {\n cuInit(0); }", "program.cu:2: cuInit is of the CUDA driver API"),
         ("static const char* name(int error);\nstatic const char* name(CUfunction f) {}\nint main() {}",
          "program.cu:2: CUfunction is of the CUDA driver API"),
-        ("#include <cublas_v2.h>\nint main() {}", r"program.cu:1: <cublas_v2.h> cannot be emulated"),
+        ("#include <cusparse.h>\nint main() {}", r"program.cu:1: <cusparse.h> cannot be emulated"),
         ('#include "mine.h"\nint main() {}', r"program.cu:1: there is no header mine.h; -I names its folder"),
         ("int main() {\n nothing(); }", r"program.cu:2: 'nothing' was not declared"),
         ("int other(); int main() { return other(); }", "calls other"),

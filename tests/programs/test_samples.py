@@ -23,6 +23,7 @@ PRINTS = {
     "ptx": "no error\nbc 9696 55441100 6 2 3 0 6 6 46004400 40003c00 2d 2 aaaaaaaa 7 9 5.5 0 5.5 \nno error\nbad 0 7\n",
     "cub": "1902 1549 1531\n14983\n14965\n0 30\n0 30 0 95\n",
     "thrust": "0 99 1 49597\n20 218 218 99\n323\n2:15 1:12 0:18 0 2 7 15 16 20 27 27 30 36 285\n75 5\n49\n1 0\n",
+    "libraries": "1 1 1\n0.50 4.96\n1 2 9 12\n",
     "random": "3342338481 2692558140 1807296936 0.861380756 0.31292184884154445 1.1775 -0.95237 0.29216 1926044892 12\n"
     "3311976009 1838895051 775923046 0.203492194 0.3322847755625844 0.77734 0.17171 -0.78712 1832549059 6\n"
     "1721454075 1736818293 68821144 0.652458191 0.99403305136433528 0.81951 -0.35339 -1.0992 2918896965 5\n",
@@ -56,5 +57,5 @@ def test_two_calls_of_a_compiler_are_one_program():
 
 @pytest.mark.parametrize("line", ["nvcc -o x", "nvcc 'a.cu"])
 def test_a_line_that_is_no_compilation_is_refused(line):
-    with pytest.raises(ConfigError, match="^--command"):
+    with pytest.raises(ConfigError, match=r"^--command"):
         read(line)

@@ -109,8 +109,8 @@ struct TileMap {
 
 // A product by a whole warp in fragments: d (m, n) += a (m, k) b (k, n). A matrix is cut into parts of 8 rows and
 // 4 * word columns, those of a column of parts one after the other; of each a lane has `word` numbers: row lane / 4,
-// columns from word * (lane % 4). b is cut as its transpose is; d's word is 2. step: products that tensor cores add at a
-// time, lowest: least exponent of the factors' format; both are for floats.
+// columns from word * (lane % 4). b is cut as its transpose is; d's word is 2. step: products that tensor cores add
+// at a time, lowest: least exponent of the factors' format; both are for floats.
 struct Fragments {
     unsigned m, n, k, word, step;
     int lowest;

@@ -109,5 +109,6 @@ def bits(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
     if words[0] == "vabsdiff4" and words[-1] == "add":
         return put(operands[0], f"emu::ptx::differences({', '.join(cast('uint32_t', each) for each in operands[1:])})")
     if words[0] == "dp4a" and words[1] == words[2]:
-        return put(operands[0], f"__dp4a({', '.join(cast('int' if words[1] == 's32' else 'unsigned', each) for each in operands[1:])})")  # fmt: skip
+        signed = "int" if words[1] == "s32" else "unsigned"
+        return put(operands[0], f"__dp4a({', '.join(cast(signed, each) for each in operands[1:])})")
     return None

@@ -21,6 +21,8 @@ from .operands import PtxError
 
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"|R"(?P<raw>[^()\\\s]*)\((?P<text>.*?)\)(?P=raw)"', re.DOTALL)
 _OPERAND = re.compile(r'\s*(?:\[\s*(?P<name>\w+)\s*\]\s*)?"(?P<kind>[=+&]*[a-zA-Z])"\s*\((?P<value>.*)\)\s*', re.DOTALL)
+#: Between instructions: a semicolon, or the brace of a block.
+_BREAK = re.compile(r";|((?<![\w,\s|])\s*\{(?=\s*(?:\.reg|[a-z@]))|(?<=;)\s*\})")
 _TYPES = {"pred": "bool"} | {f"{kind}{bits}": f"uint{bits}_t" for kind in "bus" for bits in (8, 16, 32, 64)}
 _TYPES |= {"f32": "float", "f64": "double", "f16": "uint16_t", "f16x2": "uint32_t", "b128": "unsigned __int128"}
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
@@ -92,8 +94,7 @@ def _template(text: str) -> str:
 
 def _body(template: str, statement: _Statement) -> str:
     template = re.sub(r"(?<![\w$])([A-Za-z_$][\w$]*)\s*:(?!:)", r"\1:;", template)  # a label is an instruction
-    pieces = [piece.strip() for piece in re.split(r";|((?<![\w,\s|])\s*\{(?=\s*(?:\.reg|[a-z@]))|(?<=;)\s*\})", template)
-              if piece and piece.strip()]  # fmt: skip
+    pieces = [piece.strip() for piece in _BREAK.split(template) if piece and piece.strip()]
     pieces = [part for piece in pieces for part in _braces(piece)]
     for piece in pieces:  # labels may be used before they are defined
         match = re.fullmatch(r"([A-Za-z_$][\w$]*):", piece)

@@ -52,8 +52,6 @@ EMU_EXPORT void __tsan_vptr_update(void**, void*) {}
 EMU_EXPORT void __tsan_vptr_read(void**) {}
 
 #ifdef EMU_CHECK
-EMU_EXPORT void __tsan_atomic_thread_fence(int) { emu_fence(1); }
-
 namespace emu {
 
 struct Site {
@@ -105,21 +103,5 @@ EMU_EXPORT void __ubsan_handle_divrem_overflow(Overflow* data, uintptr_t, uintpt
     if (divisor == 0) emu_trap("division of an integer by zero", data->site.file, int(data->site.line));
     emu_trap("division overflows", data->site.file, int(data->site.line));
 }
-#else
-EMU_EXPORT void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-#define EMU_ATOMICS(bits)                                                                                              \
-    EMU_EXPORT uint##bits##_t __tsan_atomic##bits##_load(const uint##bits##_t* p, int) {                               \
-        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                   \
-    }                                                                                                                  \
-    EMU_EXPORT void __tsan_atomic##bits##_store(uint##bits##_t* p, uint##bits##_t v, int) {                            \
-        __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                                      \
-    }                                                                                                                  \
-    EMU_EXPORT int __tsan_atomic##bits##_compare_exchange_strong(                                                      \
-        uint##bits##_t* p, uint##bits##_t* was, uint##bits##_t v, int, int) {                                          \
-        return __atomic_compare_exchange_n(p, was, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                      \
-    }
-EMU_ATOMICS(16)
-EMU_ATOMICS(32)
-EMU_ATOMICS(64)
 #endif
 #endif

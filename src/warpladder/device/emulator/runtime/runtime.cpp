@@ -1,5 +1,6 @@
 // The runtime in one piece, so that one call of the compiler builds it.
 #include "api.cpp"
+#include "atomics.cpp"
 #include "callouts.cpp"
 #include "copies.cpp"
 #include "happens_before.cpp"

@@ -1,5 +1,6 @@
 // Random numbers in kernels, with the sequences of cuRAND: XORWOW (Marsaglia 2003), Philox 4x32-10 (Salmon and others
-// 2011) and MRG32k3a (L'Ecuyer 1999). Integers and uniform numbers are equal bit by bit; normal ones to the last digits.
+// 2011) and MRG32k3a (L'Ecuyer 1999). Integers and uniform numbers are equal bit by bit, normal ones to the last
+// digits.
 #pragma once
 #include <array>
 

@@ -7,7 +7,8 @@
 
 namespace thrust::loops {
 
-template <class I, class V> void fill(I first, I last, const V& value) { for (; first != last; ++first) *first = value; }
+template <class I, class V> void fill(I first, I last, const V& value) {
+    for (; first != last; ++first) *first = value; }
 template <class I, class F> void generate(I first, I last, F f) { for (; first != last; ++first) *first = f(); }
 template <class I, class V> void sequence(I first, I last, V value, V step) {
     for (; first != last; ++first, value = V(value + step)) *first = value; }

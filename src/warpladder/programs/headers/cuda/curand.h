@@ -1,0 +1,111 @@
+// cuRAND's host API: arrays of random numbers by XORWOW, Philox and MRG32k3a. The numbers are those of the generators;
+// their order in an array is one sequence, in blocks of 4,096 sequences for XORWOW and MRG32k3a as cuRAND documents.
+#pragma once
+#include "../library.h"
+#include "curand_kernel.h"
+
+enum curandStatus {
+    CURAND_STATUS_SUCCESS, CURAND_STATUS_VERSION_MISMATCH = 100, CURAND_STATUS_NOT_INITIALIZED,
+    CURAND_STATUS_ALLOCATION_FAILED, CURAND_STATUS_TYPE_ERROR, CURAND_STATUS_OUT_OF_RANGE,
+    CURAND_STATUS_LENGTH_NOT_MULTIPLE, CURAND_STATUS_DOUBLE_PRECISION_REQUIRED, CURAND_STATUS_LAUNCH_FAILURE = 201,
+    CURAND_STATUS_PREEXISTING_FAILURE, CURAND_STATUS_INITIALIZATION_FAILED, CURAND_STATUS_ARCH_MISMATCH,
+    CURAND_STATUS_INTERNAL_ERROR = 999
+};
+using curandStatus_t = curandStatus;
+enum curandRngType {
+    CURAND_RNG_PSEUDO_DEFAULT = 100, CURAND_RNG_PSEUDO_XORWOW = 101, CURAND_RNG_PSEUDO_MRG32K3A = 121,
+    CURAND_RNG_PSEUDO_MTGP32 = 141, CURAND_RNG_PSEUDO_MT19937, CURAND_RNG_PSEUDO_PHILOX4_32_10 = 161
+};
+using curandRngType_t = curandRngType;
+enum curandOrdering {
+    CURAND_ORDERING_PSEUDO_BEST = 100, CURAND_ORDERING_PSEUDO_DEFAULT, CURAND_ORDERING_PSEUDO_SEEDED,
+    CURAND_ORDERING_PSEUDO_LEGACY, CURAND_ORDERING_PSEUDO_DYNAMIC
+};
+using curandOrdering_t = curandOrdering;
+
+struct curandGenerator_st {
+    curandRngType type;
+    bool of_host;
+    unsigned long long seed = 0, offset = 0;
+    cudaStream_t stream = 0;
+};
+using curandGenerator_t = curandGenerator_st*;
+
+inline curandStatus emu_generator(curandGenerator_t* out, curandRngType type, bool of_host) {
+    if (type == CURAND_RNG_PSEUDO_DEFAULT) type = CURAND_RNG_PSEUDO_XORWOW;
+    if (type != CURAND_RNG_PSEUDO_XORWOW && type != CURAND_RNG_PSEUDO_MRG32K3A
+        && type != CURAND_RNG_PSEUDO_PHILOX4_32_10) return CURAND_STATUS_TYPE_ERROR;
+    return *out = new curandGenerator_st{type, of_host}, CURAND_STATUS_SUCCESS;
+}
+inline curandStatus curandCreateGenerator(curandGenerator_t* g, curandRngType type) {
+    return emu_generator(g, type, false); }
+inline curandStatus curandCreateGeneratorHost(curandGenerator_t* g, curandRngType type) {
+    return emu_generator(g, type, true); }
+inline curandStatus curandDestroyGenerator(curandGenerator_t g) { return delete g, CURAND_STATUS_SUCCESS; }
+inline curandStatus curandSetPseudoRandomGeneratorSeed(curandGenerator_t g, unsigned long long seed) {
+    return g->seed = seed, g->offset = 0, CURAND_STATUS_SUCCESS; }
+inline curandStatus curandSetGeneratorOffset(curandGenerator_t g, unsigned long long offset) {
+    return g->offset = offset, CURAND_STATUS_SUCCESS; }
+inline curandStatus curandSetGeneratorOrdering(curandGenerator_t, curandOrdering) { return CURAND_STATUS_SUCCESS; }
+inline curandStatus curandSetStream(curandGenerator_t g, cudaStream_t stream) {
+    return g->stream = stream, CURAND_STATUS_SUCCESS; }
+inline curandStatus curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
+
+namespace emu {
+
+// `draws` words of the generator for each number; f makes a number of its state.
+template <class T, class F> curandStatus filled(curandGenerator_t g, const char* name, T* out, size_t count, F f,
+    const char* file, int line) {
+    if (!g) return CURAND_STATUS_NOT_INITIALIZED;
+    const unsigned long long seed = g->seed, begun = g->offset;
+    const curandRngType type = g->type;
+    auto sequence = [=]<class S>(S* state, size_t which, size_t sequences) {
+        curand_init(seed, which, begun / sequences, state);
+        for (size_t i = which; i < count; i += sequences) out[i] = f(state);
+    };
+    auto work = [=](size_t which) {
+        if (type == CURAND_RNG_PSEUDO_XORWOW) { curandStateXORWOW s; sequence(&s, which, 4096); }
+        else if (type == CURAND_RNG_PSEUDO_MRG32K3A) { curandStateMRG32k3a s; sequence(&s, which, 4096); }
+        else if (which == 0) { curandStatePhilox4_32_10 s; sequence(&s, 0, 1); }
+    };
+    g->offset += count;
+    if (g->of_host) {
+        for (size_t i = 0; i < 4096; ++i) work(i);
+        return CURAND_STATUS_SUCCESS;
+    }
+    deduced([](auto& body) { body(size_t(blockIdx.x) * blockDim.x + threadIdx.x); }, name, 0,
+        Config(32, 128, 0, g->stream, file, line), work);
+    return cudaPeekAtLastError() == cudaSuccess ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
+}
+
+}  // namespace emu
+
+inline curandStatus curandGenerate(curandGenerator_t g, unsigned* out, size_t n, EMU_HERE) {
+    return emu::filled(g, "curandGenerate", out, n, [](auto* s) { return curand(s); }, file, line); }
+inline curandStatus curandGenerateUniform(curandGenerator_t g, float* out, size_t n, EMU_HERE) {
+    return emu::filled(g, "curandGenerateUniform", out, n, [](auto* s) { return curand_uniform(s); }, file, line); }
+inline curandStatus curandGenerateUniformDouble(curandGenerator_t g, double* out, size_t n, EMU_HERE) {
+    return emu::filled(g, "curandGenerateUniformDouble", out, n, [](auto* s) { return curand_uniform_double(s); }, file,
+        line); }
+// cuRAND makes normal numbers in pairs.
+inline curandStatus curandGenerateNormal(curandGenerator_t g, float* out, size_t n, float mean, float deviation,
+    EMU_HERE) {
+    if (n % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+    return emu::filled(g, "curandGenerateNormal", out, n, [=](auto* s) { return mean + deviation * curand_normal(s); },
+        file, line);
+}
+inline curandStatus curandGenerateNormalDouble(curandGenerator_t g, double* out, size_t n, double mean,
+    double deviation, EMU_HERE) {
+    if (n % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+    return emu::filled(g, "curandGenerateNormalDouble", out, n, [=](auto* s) {
+        return mean + deviation * curand_normal_double(s); }, file, line);
+}
+inline curandStatus curandGenerateLogNormal(curandGenerator_t g, float* out, size_t n, float mean, float deviation,
+    EMU_HERE) {
+    if (n % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+    return emu::filled(g, "curandGenerateLogNormal", out, n, [=](auto* s) {
+        return curand_log_normal(s, mean, deviation); }, file, line);
+}
+inline curandStatus curandGeneratePoisson(curandGenerator_t g, unsigned* out, size_t n, double mean, EMU_HERE) {
+    return emu::filled(g, "curandGeneratePoisson", out, n, [=](auto* s) { return curand_poisson(s, mean); }, file,
+        line); }
