@@ -1,5 +1,5 @@
-// Functions that g++ calls for atomic operations of C++ under -fsanitize=thread: std::atomic, the guards of local static
-// variables. Host code of programs has them too, outside of any CUDA thread.
+// Functions that g++ calls for atomic operations of C++ under -fsanitize=thread: std::atomic, the guards of local
+// static variables. Host code of programs has them too, outside of any CUDA thread.
 #ifndef EMU_ASAN
 #include "worker.h"
 

@@ -7,8 +7,8 @@
 #define CUBLAS_V2_H_
 enum cublasStatus_t {
     CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED = 3,
-    CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_ARCH_MISMATCH, CUBLAS_STATUS_MAPPING_ERROR = 11, CUBLAS_STATUS_EXECUTION_FAILED = 13,
-    CUBLAS_STATUS_INTERNAL_ERROR, CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_LICENSE_ERROR
+    CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_ARCH_MISMATCH, CUBLAS_STATUS_MAPPING_ERROR = 11,
+    CUBLAS_STATUS_EXECUTION_FAILED = 13, CUBLAS_STATUS_INTERNAL_ERROR, CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_LICENSE_ERROR
 };
 using cublasStatus = cublasStatus_t;
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C };
@@ -71,8 +71,8 @@ template <class R, class F> cublasStatus_t result(cublasHandle_t h, const char* 
 // C = alpha op(A) op(B) + beta C in columns, sums in S.
 template <class S, class A, class C> cublasStatus_t gemm(cublasHandle_t h, const char* name, cublasOperation_t ta,
     cublasOperation_t tb, int m, int n, int k, Scalar<S> alpha, const A* a, int lda, const A* b, int ldb,
-    Scalar<S> beta, C* c, int ldc, const char* file, int line, int batch = 1, long long next_a = 0, long long next_b = 0,
-    long long next_c = 0) {
+    Scalar<S> beta, C* c, int ldc, const char* file, int line, int batch = 1, long long next_a = 0,
+    long long next_b = 0, long long next_c = 0) {
     if (m < 0 || n < 0 || k < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
     return each(h, name, n * batch, [=](int column) {
