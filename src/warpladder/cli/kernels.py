@@ -23,7 +23,7 @@ or by a file, x.npy. Several launches are described in a TOML file (docs/check.m
 
 def has_main(file: Path) -> bool:
     """True if a .cu file is a program: it defines main()."""
-    from ..checker.hostcode import host_code
+    from ..device.emulator.hostcode import host_code
 
     return re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host_code(file)) is not None
 
