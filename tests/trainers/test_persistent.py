@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.limits import Limits
 from warpladder.errors import KernelError, LaunchError, RungError
 from warpladder.ladder import find
+from warpladder.machine.peaks import Peaks
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MSELoss, Net, ReLU
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.trainers.base import State
@@ -389,7 +389,7 @@ def test_nets_without_phases_are_refused_with_the_layer():
 )
 @needs_compiler
 def test_clusters_that_cannot_be_are_refused_in_one_line(monkeypatch, options, capability, reason):
-    monkeypatch.setattr(where, "peaks", lambda _: SimpleNamespace(capability=capability))
+    monkeypatch.setattr(where, "peaks", lambda _: Peaks(capability, 132, 1.5e9))
     found = find("persistent", device="emulated", **options).unsupported(
         net(8, 3, 2), TrainConfig(batch_size=4, epochs=1)
     )

@@ -64,10 +64,14 @@ class Peaks:
         if any(name in rates for rates in self._rates().values()):
             return None
         first = min(capability for capability, units in RATES.items() if any(name in rates for rates in units.values()))
-        return (
-            f"{name} needs a GPU of compute capability {first[0]}.{first[1]} or later, and this one has "
-            f"{self._capability()}"
-        )
+        return self.precedes(first, f"{name} needs")
+
+    def precedes(self, first: Capability, needs: str) -> str | None:
+        """Reason if the GPU precedes a compute capability, or None. needs : subject and verb, as "bf16 needs"."""
+        if self.capability >= first:
+            return None
+        wanted = f"{first[0]}.{first[1]}"
+        return f"{needs} a GPU of compute capability {wanted} or later, and this one has {self._capability()}"
 
     def _rates(self) -> dict[str, dict[str, int]]:
         known = max((capability for capability in RATES if capability <= self.capability), default=min(RATES))

@@ -12,37 +12,17 @@ from .layers import Layer, Shape, image
 
 
 @dataclass(frozen=True)
-class MaxPool2d(Layer):
-    """Maximum over windows, as `torch.nn.MaxPool2d`, without incomplete windows; of equal values the first."""
+class PoolWindows:
+    """Square windows of `kernel_size` pixels, `stride` apart (by default `kernel_size`), those that fit an image."""
 
-    by_place: ClassVar = ("kernel_size", "stride")
-    exact: ClassVar = True
+    by_place: ClassVar[tuple[str, ...]] = ("kernel_size", "stride")
     kernel_size: int
     stride: int | None = None
 
     def __post_init__(self) -> None:
         if self.stride is None:
             object.__setattr__(self, "stride", self.kernel_size)
-        super().__post_init__()
-
-    def out_shape(self, in_shape: Shape) -> Shape:
-        assert self.stride is not None
-        return _pooled("MaxPool2d", in_shape, self.kernel_size, self.stride)
-
-
-@dataclass(frozen=True)
-class AvgPool2d(Layer):
-    """Mean over windows, as `torch.nn.AvgPool2d`, without incomplete windows."""
-
-    folder: ClassVar = "avgpool2d"
-    by_place: ClassVar = ("kernel_size", "stride")
-    kernel_size: int
-    stride: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.stride is None:
-            object.__setattr__(self, "stride", self.kernel_size)
-        super().__post_init__()
+        super().__post_init__()  # type: ignore[misc] # the layer's
 
     def window(self, in_shape: Shape) -> tuple[int, int, int]:
         """Rows and columns of a window, and the stride."""
@@ -50,8 +30,27 @@ class AvgPool2d(Layer):
         return self.kernel_size, self.kernel_size, self.stride
 
     def out_shape(self, in_shape: Shape) -> Shape:
+        """(channels, rows, columns) of the windows; `NetError` for an image that is smaller than one."""
         assert self.stride is not None
-        return _pooled("AvgPool2d", in_shape, self.kernel_size, self.stride)
+        layer, size = type(self).__name__, self.kernel_size
+        c, h, w = image(layer, in_shape)
+        if min(h, w) < size:
+            raise NetError(f"{layer} wants at least {size}x{size} pixels, got {in_shape}")
+        return c, (h - size) // self.stride + 1, (w - size) // self.stride + 1
+
+
+@dataclass(frozen=True)
+class MaxPool2d(PoolWindows, Layer):
+    """Maximum over windows, as `torch.nn.MaxPool2d`, without incomplete windows; of equal values the first."""
+
+    exact: ClassVar = True
+
+
+@dataclass(frozen=True)
+class AvgPool2d(PoolWindows, Layer):
+    """Mean over windows, as `torch.nn.AvgPool2d`, without incomplete windows."""
+
+    folder: ClassVar = "avgpool2d"
 
     def roundings(self, in_shape: Shape) -> int:
         return self.kernel_size**2 + 1
@@ -80,11 +79,3 @@ class AdaptiveAvgPool2d(Layer):
 
     def roundings(self, in_shape: Shape) -> int:
         return math.prod(in_shape[1:]) + 1
-
-
-def _pooled(layer: str, in_shape: Shape, kernel_size: int, stride: int) -> Shape:
-    """Shape after windows of a size, those that fit."""
-    c, h, w = image(layer, in_shape)
-    if min(h, w) < kernel_size:
-        raise NetError(f"{layer} wants at least {kernel_size}x{kernel_size} pixels, got {in_shape}")
-    return (c, (h - kernel_size) // stride + 1, (w - kernel_size) // stride + 1)

@@ -67,13 +67,14 @@ def _no_clusters(options: PersistentOptions) -> str | None:
         return "weights=shared is for clusters: give wait=both, or wait=cluster for a net of one layer"
     if options.cluster is not None and options.wait != "both":
         return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
-    found = peaks(options.device)
-    has_clusters = options.wait == "cluster" or (options.cluster or 1) > 1
-    if not has_clusters or found is None or found.capability >= (9, 0):
+    requested, instead = "wait=cluster", "wait=grid"
+    if (options.cluster or 1) > 1:
+        requested, instead = f"cluster={options.cluster}", "cluster=1"
+    elif options.wait != "cluster":
         return None
-    if options.wait == "both":
-        return f"cluster={options.cluster} needs a GPU of compute capability 9.0 or later: cluster=1 runs on this one"
-    return "wait=cluster needs a GPU of compute capability 9.0 or later: wait=grid runs on this one"
+    gpu = peaks(options.device)
+    reason = None if gpu is None else gpu.precedes((9, 0), f"{requested} needs")
+    return f"{reason}: {instead} runs on this one" if reason else None
 
 
 RUNG = Rung(

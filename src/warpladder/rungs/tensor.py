@@ -42,22 +42,15 @@ def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = 
 
 def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOptions()) -> str | None:
     """Reason against the rung: a layer without a kernel on tensor cores, a kernel rung's reason, or the GPU."""
+    from ..trainers.kernelwise.where import peaks
+
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
         if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
             kind = type(layer).__name__
             return f"it multiplies for Linear and Conv2d, and layer {number} is {kind}: gemm and graph take this net"
-    return of_kernels(net, config, options) or _too_old(options.device)
-
-
-def _too_old(name: str | None) -> str | None:
-    """A line where the device is a GPU without the instructions."""
-    from ..trainers.kernelwise.where import peaks
-
-    found = peaks(name)
-    if found is None or found.capability >= FIRST:
-        return None
-    wanted, here = (".".join(map(str, each)) for each in (FIRST, found.capability))
-    return f"its tensor core instructions need a GPU of compute capability {wanted} or later, and this one has {here}"
+    reason = of_kernels(net, config, options)
+    gpu = None if reason else peaks(options.device)
+    return reason or (None if gpu is None else gpu.precedes(FIRST, "its tensor core instructions need"))
 
 
 def vary(rung: Rung, options: TensorOptions) -> dict[str, str]:

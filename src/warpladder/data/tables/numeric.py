@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from ...errors.arguments import shown
 from ..reader import Reader
 from .text import NUMBER, Text, read_text
 
@@ -93,7 +94,7 @@ class _Rows:
                 self._fail(
                     row,
                     0,
-                    f"{cell[:40]!r} is a number where a row before has a name: labels are all names or all numbers",
+                    f"{shown(cell)} is a number where a row before has a name: labels are all names or all numbers",
                     titled=False,
                 )
         return np.array(cells)
@@ -123,7 +124,7 @@ class _Rows:
         cell = self.text.columns[column][row].as_py()
         if not cell:
             self._fail(row, column, f"the cell is empty where a {wanted} is wanted{_GAPS}")
-        what = f"{cell[:40]!r} is not a {wanted}"
+        what = f"{shown(cell)} is not a {wanted}"
         if not self.numbers and np.isfinite(self.text.numbers(column)[row]) and column:
             what += (
                 "; features in any numbers are taken where they are standardised (--scale-features, standardize=True)"
@@ -137,7 +138,7 @@ class _Rows:
         self._fail(row, column, what)
 
     def _fail(self, row: int, column: int, what: str, titled: bool = True) -> NoReturn:
-        title = f" ({self.header[column][:40]!r})" if titled and self.header else ""
+        title = f" ({shown(self.header[column])})" if titled and self.header else ""
         self.reader.fail(f"line {self.text.line(row)}, column {column + 1}{title}: {what}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors.arguments import shown
 from ..reader import Reader
 from ..sniff import looks_like
 
@@ -138,7 +139,7 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int, separa
                 cut = separator.encode()
                 cell = text[: error.start].rpartition(cut)[2] + text[error.start :].partition(cut)[0]
                 where = f"line {number}, column {max(1, len(before))}"
-                reader.fail(f"{where}: {cell[:40]!r} is not UTF-8: save the table as UTF-8")
+                reader.fail(f"{where}: {shown(cell)} is not UTF-8: save the table as UTF-8")
     reader.fail(f"cannot be read as a table of {count} columns: {' '.join(reason.split())[:160]}")
 
 
