@@ -145,8 +145,8 @@ def _own(
     else:
         pairs = zip(kernel.parameters, takes, strict=True)
         takes = tuple(roles.of(text, True, where) if p.pointer and text not in _NULL else text for p, text in pairs)
-    pairs = list(zip(kernel.parameters, takes, strict=True))
-    writes = tuple(name for p, name in pairs if p.pointer and not p.const and name in outputs)
+    named = zip(kernel.parameters, takes, strict=True)
+    writes = tuple(name for p, name in named if p.pointer and not p.const and name in outputs)
     return OwnLaunch(kernel, takes, writes, config)
 
 

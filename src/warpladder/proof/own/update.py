@@ -39,7 +39,7 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
     numbers = device.array(row)
     (launch,) = update.step(numbers, None)
     try:
-        send_watched(device, launch, lambda what: abort(described(what)))  # type: ignore[arg-type]
+        send_watched(device, launch, lambda what: abort(described(what)))
     except KernelError as error:
         raise RungError(described(str(error))) from None
     if device.reports:
@@ -53,8 +53,8 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
     for name, truth in {"w": stepped, **kept}.items():
         found = np.empty(count, np.float32)
         device.download(found, arrays[name])
-        error, limit = np.linalg.norm(found - truth), bound("fp32", optimizer.roundings)
-        if not error <= limit * np.linalg.norm(truth):
+        distance, limit = np.linalg.norm(found - truth), bound("fp32", optimizer.roundings)
+        if not distance <= limit * np.linalg.norm(truth):
             at = int(np.argmax(np.where(np.isnan(found), np.inf, np.abs(found - truth))))
             raise RungError(described(f"{name}[{at}] is {found[at]:.6g}, and should be {truth[at]:.6g}"))
     return run
