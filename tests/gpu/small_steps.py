@@ -19,6 +19,7 @@ from warpladder.ladder import LADDER
 from warpladder.nets import (
     GELU,
     AvgPool2d,
+    BatchNorm2d,
     Conv2d,
     CrossEntropyLoss,
     Dropout,
@@ -38,7 +39,7 @@ from warpladder.rungs.tensor import PRECISIONS
 from warpladder.trainers.persistent.plan import layers
 
 SMOOTH = (
-    Conv2d(out_channels=5, kernel_size=3, bias=False), Tanh(), AvgPool2d(kernel_size=2), Flatten(),
+    Conv2d(out_channels=5, kernel_size=3, bias=False), BatchNorm2d(), Tanh(), AvgPool2d(kernel_size=2), Flatten(),
     Linear(out_features=10), GELU(), Dropout(0.5), Linear(out_features=10),
 )  # fmt: skip
 

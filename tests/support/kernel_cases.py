@@ -26,6 +26,7 @@ from kernel_chains import head_cases, stem_cases, whole_cases
 from kernel_coders import coder_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
+from kernel_norms import norm_cases
 from kernel_products import product_cases
 from kernel_steps import accumulate_cases, gather_cases, update_cases
 from kernel_tools import Runs
@@ -37,7 +38,7 @@ from warpgroup_convolutions import kernel_runs as warpgroup_runs
 from warpladder.appendix.gemm import LEVELS
 from warpladder.device import Device
 from warpladder.device.emulator import EmulatedDevice
-from warpladder.nets import Conv2d, Layer, Linear, Loss, MSELoss
+from warpladder.nets import NORMALISATIONS, Conv2d, Layer, Linear, Loss, MSELoss
 from warpladder.ops import tables as package
 from warpladder.ops.engine.chain import Gather
 from warpladder.ops.engine.segments import KernelTable, Segment
@@ -118,6 +119,8 @@ def segment_cases(entry: Entry) -> Runs:
         return gather_cases(kind)
     if len(key) == 1 and last:
         return LOSSES[key[0]](kind)
+    if issubclass(key[0], NORMALISATIONS):
+        return norm_cases(key, kind)
     if first and last:
         return whole_cases(key, kind)
     if last and key[-1] is MSELoss:

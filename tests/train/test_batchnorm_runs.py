@@ -70,7 +70,13 @@ def test_steps_are_pytorchs_to_the_last_digits() -> None:
     assert np.abs(trainer.predict(drawn.train_x, 1.0) - seen).max() <= 1e-12
 
 
-@pytest.mark.parametrize("rung", ["numpy", "loops", "numpy:precision=fp64", "torch", "numpy:sums=float64"])
+@pytest.mark.parametrize(
+    "rung",
+    [
+        "numpy", "numpy:precision=fp64", "numpy:sums=float64", "naive:device=emulated",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("loops", "torch", "graph:device=emulated", "tensor:device=emulated")),
+    ],
+)  # fmt: skip
 def test_a_rung_follows_the_reference_and_goes_on_in_the_same_bits(rung: str) -> None:
     if (reason := find(rung).unsupported(NET, CONFIG)) is not None:
         pytest.skip(reason)
@@ -189,6 +195,6 @@ def test_shapes_are_checked_as_pytorch_checks_them() -> None:
 
 
 def test_rungs_that_cannot_state_it_in_one_line() -> None:
-    for name in ("native", "persistent:device=emulated", "sklearn", "jax"):
+    for name in ("native", "persistent:device=emulated", "sklearn", "jax", "torch:device=cuda:mode=graph"):
         reason = find(name).unsupported(NET, CONFIG)
         assert reason is not None and "\n" not in reason, name

@@ -32,19 +32,14 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOpti
     """Reason against a rung of CUDA kernels, on a GPU or emulated, or None."""
     from ..trainers.kernelwise.where import why_not
 
-    return (
-        of_statistics(net) or of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
-    )
+    return of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
 
 
 def of_statistics(net: Net) -> str | None:
     """Reason against a rung that has no statistics of a batch, or None."""
     layer = next((layer for layer in net.layers if layer.normalizes), None)
-    return (
-        None
-        if layer is None
-        else f"it has no statistics of a batch, which {layer} takes: loops, numpy, cupy and torch do"
-    )
+    remedy = "loops, numpy, torch and the rungs of CUDA kernels do"
+    return None if layer is None else f"it has no statistics of a batch, which {layer} takes: {remedy}"
 
 
 def of_masks(net: Net) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..config import TrainConfig
 from ..machine.peaks import TENSOR
-from ..nets import Conv2d, Linear, Net
+from ..nets import NORMALISATIONS, Conv2d, Linear, Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import GraphOptions, PrecisionOf, option
@@ -45,7 +45,7 @@ def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOp
     from ..trainers.kernelwise.where import peaks
 
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
-        if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
+        if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d, *NORMALISATIONS):
             kind = type(layer).__name__
             return f"it multiplies for Linear and Conv2d, and layer {number} is {kind}: gemm and graph take this net"
     reason = of_kernels(net, config, options)

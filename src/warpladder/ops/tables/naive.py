@@ -2,6 +2,7 @@
 
 from ...nets import (
     ACTIVATIONS,
+    NORMALISATIONS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     Conv2d,
@@ -16,6 +17,7 @@ from ...nets import (
 from ..accumulate.cuda import NaiveAccumulate
 from ..activation.cuda import NaiveActivation
 from ..avgpool2d.cuda import NaiveAvgPool2d
+from ..batchnorm.cuda import NaiveBatchNorm
 from ..conv2d.cuda import NaiveConv2d
 from ..cross_entropy.cuda import NaiveCrossEntropy
 from ..dropout.cuda import NaiveDropout
@@ -37,6 +39,7 @@ TABLE = KernelTable(
         (Conv2d,): NaiveConv2d,
         (ReLU,): NaiveReLU,
         **{(kind,): NaiveActivation for kind in ACTIVATIONS},
+        **{(kind,): NaiveBatchNorm for kind in NORMALISATIONS},
         (Dropout,): NaiveDropout,
         (MaxPool2d,): NaiveMaxPool2d,
         (AvgPool2d,): NaiveAvgPool2d,

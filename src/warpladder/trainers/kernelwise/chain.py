@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...device import Array, Device, Launch
 from ...nets import CrossEntropyLoss
-from ...nets.params import param_slices
+from ...nets.params import buffer_slices, param_slices
 from ...ops.engine.base import Buffers
 from ...ops.engine.chain import Slice, Subgraph
 from ...ops.engine.kernels import KernelUpdate, Launches, Log, MaskKey
@@ -34,6 +34,7 @@ class Chain:
     samples : for a segment that gathers. log : for a segment with the loss.
     update : returns the optimizer's step on exactly the parameters of these names.
     mask_key, shares : key of random masks, and shares of samples, as `Operands` has them.
+    running : (buffer_count,) running statistics, or None.
     updated : parameters that segments update in place when a batch comes in one slice.
     """
 
@@ -41,10 +42,10 @@ class Chain:
         self, device: Device, arrays: BoundaryArrays, params: Mapping[str, Array], grads: Mapping[str, Array],
         block_size: int, samples: StoredSamples | None = None, log: Log | None = None,
         update: Callable[[list[str]], KernelUpdate] | None = None, mask_key: MaskKey | None = None,
-        shares: DeviceShares | None = None,
+        shares: DeviceShares | None = None, running: Array | None = None,
     ) -> None:  # fmt: skip
         self.boundaries = boundaries = arrays.boundaries
-        self.device, self.arrays, self.shares = device, arrays, shares
+        self.device, self.arrays, self.shares, self.running = device, arrays, shares, running
         self.capacity = boundaries.cut[0][0].capacity
         self.segments: list[Segment] = []
         self.updated: set[str] = set()
@@ -93,7 +94,13 @@ class Chain:
         entering = part.shapes[part.gathers and bool(part.layers)]  # of its first layer; a Flatten may come before it
         x, dx = (None if array is None else array.reshape((len(array), *entering)) for array in (x, dx))
         weights = (*w, None, None)[:2], (*dw, None, None)[:2]
-        return Buffers(x, values.get(number + 1), dx, gradients.get(number + 1), *weights[0], *weights[1])
+        held = [
+            self.running[place.start : place.stop]
+            for place in buffer_slices(self.boundaries.net)
+            if self.running is not None and place.layer in part.layers_at
+        ]
+        mean, var = (*held, None, None)[:2]
+        return Buffers(x, values.get(number + 1), dx, gradients.get(number + 1), *weights[0], *weights[1], mean, var)
 
     @property
     def layered(self) -> list[int]:

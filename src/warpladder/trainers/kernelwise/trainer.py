@@ -61,6 +61,7 @@ class KernelTrainer(Trainer):
         device.check_room({"parameters, gradients and optimizer": 4 * (2 + len(names)) * self.layout.size})
         self.params, self.grads = (self.layout.zeros(device, what) for what in ("parameters", "gradients"))
         self.slots = {name: self.layout.zeros(device, "optimizer") for name in names}
+        self.buffers = device.zeros((max(1, net.buffer_count),), np.float32, "parameters")
         self.update = table.update(device, config, self.params, self.grads, tuple(self.slots.values()), self.block_size)
         self.step = device.zeros((1,), np.int32, "log")
         self.mask_key: MaskKey | None = None
@@ -69,7 +70,6 @@ class KernelTrainer(Trainer):
             self.mask_key = MaskKey(device.zeros((1,), np.uint32, "log"), self.step)
             self.host_key = device.pinned((1,), np.uint32)  # free at the begin of an epoch: every run waits for its end
         self.running = 0  # the number that `step` holds
-        self.update_count = 0  # over all epochs
         self._release()
         self.set_state(state)
 
@@ -88,7 +88,7 @@ class KernelTrainer(Trainer):
         self.programs: dict[Slice, Launches] = {}
 
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         with self.device.precompiling(partial(self.kernels_of_training, dataset), self.say):
             self._load(dataset)
             start = perf_counter()
@@ -145,9 +145,9 @@ class KernelTrainer(Trainer):
         gather = self.table.segments[Gather,]
         rows = RowGather(device, gather, arrays.x, arrays.labels, self.step, self.block_size, arrays.targets)
         self.feed = self.feed_type(dataset, self.batch, rows, goal, self.log)
-        w, dw, size = self.layout.views(self.params), self.layout.views(self.grads), self.block_size
-        stored, mask_key = self.feed.samples, self.mask_key
-        self.chain = Chain(device, arrays, w, dw, size, stored, self.log, self._update_of, mask_key, self.shares)
+        parts = self.layout.views(self.params), self.layout.views(self.grads), self.block_size, self.feed.samples
+        own = self.log, self._update_of, self.mask_key, self.shares, self.buffers
+        self.chain = Chain(device, arrays, *parts, *own)
         self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
         self.updates = {True: self._updating(self.updaters), False: self._updating([self.update])}
         device.synchronize()
@@ -284,23 +284,24 @@ class KernelTrainer(Trainer):
         return min(self.batch, self.samples - step * self.batch)
 
     def slice_capacity(self, samples: int, train: bool) -> int:
-        """Samples that go through the chain at a time: all of them, or equal parts that fit in SLICE_BYTES."""
+        """Samples that go through the chain together: all, or equal parts that fit in SLICE_BYTES."""
         each = sum(self.boundaries(samples, train).sizes(1, train).values())
-        limit = max(1, SLICE_BYTES // max(each, 4 * math.prod(self.net.in_shape)))
+        least = samples if self.net.normalizes and train else 1
+        limit = max(least, SLICE_BYTES // max(each, 4 * math.prod(self.net.in_shape)))
         return -(-samples // -(-samples // limit))
 
     def state(self) -> State:
-        return State(
-            self.layout.download(self.params),
-            {name: self.layout.download(slot) for name, slot in self.slots.items()},
-            self.update_count,
-        )
+        slots = {name: self.layout.download(slot) for name, slot in self.slots.items()}
+        buffers = self.buffers.download() if self.net.normalizes else None
+        return State(self.layout.download(self.params), slots, self.update_count, buffers)
 
     def set_state(self, state: State) -> None:
         self.layout.upload(self.params, state.params)
         for name, slot in self.slots.items():
             self.layout.upload(slot, state.slot(name))
-        self.update_count = state.step
+        if self.net.normalizes:
+            self.buffers.upload(state.buffers_of(self.net).astype(np.float32))
+        self.update_count = state.step  # over all epochs
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         check_samples(self.net, x)
