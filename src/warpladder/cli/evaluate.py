@@ -73,18 +73,23 @@ def _show_classes(trainer: Trainer, data: Dataset) -> None:
 
     from ..data import label_names
     from ..report.classes import confusion_table, score_table
-    from ..results.classes import class_scores
+    from ..results.classes import balanced_accuracy, class_scores, roc_auc
     from ..train.scoring import slices
 
     net = trainer.net
     if data.test_y is None or not len(data.test_x):
         raise DataError(f"{data.name}: has no test samples with labels, which scores of each class need")
-    taken = [
-        trainer.predict(data.test_x[first:last], data.scale).argmax(axis=1)
-        for first, last in slices(net, len(data.test_x), trainer)
-    ]
-    scores = class_scores(data.test_y, np.concatenate(taken), label_names(data)[: net.out_shape[0]], data.classes)
+    logits = np.concatenate(
+        [trainer.predict(data.test_x[a:b], data.scale) for a, b in slices(net, len(data.test_x), trainer)]
+    )
+    taken = logits.argmax(axis=1)
+    scores = class_scores(data.test_y, taken, label_names(data)[: net.out_shape[0]], data.classes)
     out = console()
     out.print(score_table(scores, "On the test samples"))
     if (table := confusion_table(scores)) is not None:
         out.print(table)
+    auc = roc_auc(data.test_y, logits)
+    click.echo(
+        f"Balanced accuracy {percent(balanced_accuracy(data.test_y, taken))}"
+        + ("" if auc is None else f", ROC AUC {auc:.4f}")
+    )

@@ -76,3 +76,33 @@ def class_scores(labels: Any, predicted: Any, names: Sequence[str] = (), classes
         tuple(support.tolist()),
         tuple(map(tuple, confusion.tolist())),
     )
+
+
+def balanced_accuracy(labels: Any, predicted: Any) -> float:
+    """Mean over the classes among the labels (samples,) of the share of their samples that are found, by scikit-learn.
+
+    predicted : (samples,) whole numbers of classes.
+    """
+    from sklearn.metrics import recall_score
+
+    there = sorted(set(labels.tolist()))
+    return float(recall_score(labels, predicted, labels=there, average="macro", zero_division=0))
+
+
+def roc_auc(labels: Any, logits: Any) -> float | None:
+    """Area under the ROC curve, of several classes the mean of each against the rest, by scikit-learn.
+
+    labels : (samples,) whole numbers of classes. logits : (samples, classes).
+    None where the labels have not every class, or a logit is not finite.
+    """
+    import numpy as np
+    from sklearn.metrics import roc_auc_score
+
+    classes = logits.shape[1]
+    if classes < 2 or len(set(labels.tolist())) < classes or not np.isfinite(logits).all():
+        return None
+    if classes == 2:
+        return float(roc_auc_score(labels, logits[:, 1].astype(np.float64) - logits[:, 0]))
+    wide = logits.astype(np.float64)
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+    return float(roc_auc_score(labels, powers / powers.sum(axis=1, keepdims=True), multi_class="ovr"))

@@ -33,8 +33,8 @@ class MLPRegressor(RungPerceptron, Theirs):
         Of loss="huber".
     rung : str
         "auto" takes what should be done first, cold start included: a rung, or for a few samples scikit-learn's own
-        arithmetic; to that it leaves what no rung can train (lbfgs, loss="poisson", weights below 0). A rung by name, as
-        "native", refuses these. A sparse matrix stays with scikit-learn, a rung by name makes it dense.
+        arithmetic; to that it leaves what no rung can train (lbfgs, loss="poisson", weights below 0). A rung by name,
+        as "native", refuses these. A sparse matrix stays with scikit-learn, a rung by name makes it dense.
 
     Attributes
     ----------
