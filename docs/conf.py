@@ -25,7 +25,7 @@ STORED = re.compile(r"\[([^\]]+)\]\(\.\./benchmarks/(h200|h100)/reproduce/(s\d)/
 
 def link_page(app: Any, name: str, source: list[str]) -> None:
     """Lead links to a report's stored results to its page."""
-    both = {"h200": "", "h100": "-h200-h100"}
+    both = {"h100": "", "h200": "-h100-h200"}
     source[0] = STORED.sub(lambda link: f'<a href="reproduced/{link[3]}{both[link[2]]}.html">{link[1]}</a>', source[0])
 
 

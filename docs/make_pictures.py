@@ -18,7 +18,7 @@ DOCS = Path(__file__).parent
 #: The climb that the README shows.
 CLIMB = DOCS.parent / "benchmarks" / "h200" / "climb-cnn" / "results.json"
 
-#: The reports that were reproduced on an H200, a folder each, and those that were reproduced on an H100 as well.
+#: The five reports as they were reproduced, a folder each.
 H200, H100 = (DOCS.parent / "benchmarks" / gpu / "reproduce" for gpu in ("h200", "h100"))
 
 
@@ -28,14 +28,13 @@ def picture(results: Results) -> str:
 
 
 def write_pages(folder: Path) -> None:
-    """Write a page for each report of the H200, and one with both GPUs for each report of the H100."""
+    """Write a page for each report of the H100, and one with both GPUs."""
     folder.mkdir(exist_ok=True)
-    for stored in sorted(H200.glob("*/results.json")):
-        write_page(Reproduction.load(stored), folder / f"{stored.parent.name}.html")
     for stored in sorted(H100.glob("*/results.json")):
         name = stored.parent.name
-        both = [Reproduction.load(gpu / name / "results.json") for gpu in (H200, H100)]
-        write_page(both, folder / f"{name}-h200-h100.html", ["H200", "H100"])
+        both = [Reproduction.load(gpu / name / "results.json") for gpu in (H100, H200)]
+        write_page(both[0], folder / f"{name}.html")
+        write_page(both, folder / f"{name}-h100-h200.html", ["H100", "H200"])
 
 
 if __name__ == "__main__":
