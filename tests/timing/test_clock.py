@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from clock_programs import CHEATS, HONEST, IMPOSSIBLE, FullBatchAhead, Program
+from clock_programs import CHEATS, HONEST, IMPOSSIBLE, FullBatchAhead, Program, WrongWhere
 
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
 from warpladder.machine import facts as machine
 from warpladder.rungs.base import Rung
-from warpladder.timing import measure, task
+from warpladder.timing import measure, task, witness_losses
+from warpladder.timing import repeat as replays
 from warpladder.timing.entry import TimedEntry
 from warpladder.timing.measure import prepare, repeat
 from warpladder.timing.repeat import replay, time_test
 from warpladder.timing.task import ClimbTask, TimingPlan
+from warpladder.timing.turn import Turn, cut_calls, drawn_call
 
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 REPEATS = 3
@@ -40,9 +43,9 @@ def data():
     return Dataset("toy", x[:200], y[:200], x[200:], y[200:], 1 / 255)
 
 
-def timed(program: type[Program], data: Dataset, **more) -> tuple[TimedEntry, list[int]]:
+def timed(program: type[Program], data: Dataset, batch_size: int = 32, **more) -> tuple[TimedEntry, list[int]]:
     """A program after its repetitions and the replay, and the steps that it trained on the clock in each."""
-    config = CONFIG.but(batch_size=None) if program is FullBatchAhead else CONFIG
+    config = CONFIG.but(batch_size=None if program is FullBatchAhead else batch_size)
     job = ClimbTask(nets.mlp10((1, 4, 4), 2), data, config, epochs=2, repeats=REPEATS, budget=1.0)
     entry = TimedEntry(Rung("mine", "a program", "A program.", program, **more), job)
     prepare(entry)
@@ -93,6 +96,29 @@ def test_deviations_do_not_excuse_steps_that_are_left_out(data):
 
     entry, _ = timed(LeavesAlmostAllOut, data, deviations=("its sums run in another order each time",))
     assert not entry.alive and "moved the weights" in entry.found["reason"], entry.found
+
+
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_a_stretch_from_a_drawn_step_of_a_long_epoch_is_compared(is_honest, data, monkeypatch):
+    class LateInAnEpoch(WrongWhere):
+        def seen(self, order, step):
+            return step >= 20 and not is_honest
+
+    monkeypatch.setattr(witness_losses, "SECONDS", 0.0)  # so that 16 steps of 50 are compared from the beginning
+    monkeypatch.setattr(replays, "drawn_call", lambda calls: next(i for i, call in enumerate(calls) if call[1] >= 20))
+    entry, _ = timed(LateInAnEpoch, data, batch_size=4)
+    assert entry.alive is is_honest, entry.found
+    assert is_honest or "of an epoch has the loss" in entry.found["reason"]
+
+
+def test_short_calls_of_a_replay_are_anywhere_in_an_epoch():
+    turn = Turn(None, [Order(1, epoch, 4000, True) for epoch in range(40)])
+    calls = cut_calls(turn, 2000)
+    short = [first for _, first, last in calls if last - first <= 2]
+    assert all(any(at <= first < at + 500 for first in short) for at in (0, 500, 1000, 1500))
+    assert [sum(last - first for order, first, last in calls if order is one) for one in turn.orders] == [2000] * 40
+    assert {drawn_call(calls[:3]) for _ in range(400)} <= {0, 1, 2}
+    assert drawn_call([(turn.orders[0], 0, 0)]) == 0
 
 
 def test_there_are_enough_programs():

@@ -5,6 +5,7 @@ the training.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from .entry import TimedEntry, finite
 from .foreign.trainer import ForeignTrainer
 from .measure import clocked, log_bits, note_epochs, repetition
 from .task import ClimbTask, train_in_calls
-from .turn import Refused, Turn, cut_calls, joined
+from .turn import Refused, Turn, cut_calls, drawn_call, joined
 from .witness_losses import check_losses
 
 
@@ -63,9 +64,10 @@ def replay(entry: TimedEntry) -> None:
         trainer.load(task.data)
         fastest = int(np.argmin(entry.seconds))
         for number in range(len(entry.seconds)) if entry.is_outside else [fastest]:
-            logs = _replay_turn(entry, trainer, number)
+            logs, stretch = _replay_turn(entry, trainer, number)
             if number == fastest and entry.is_outside and entry.is_exact:
                 check_losses(entry.rung, task, entry.turns[number], logs, entry.plan.steps)
+                check_losses(entry.rung, task, stretch.turn, stretch.logs, entry.plan.steps, stretch.first)
         entry.is_repeated = True
         done, state = entry.trained()
         if not task.is_scored or done == task.epochs:
@@ -90,13 +92,29 @@ def replay(entry: TimedEntry) -> None:
             _scored(entry, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
 
 
-def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> list[StepLog]:
-    """Train a timed repetition again without a clock, and compare; the logs of its epochs."""
+@dataclass(frozen=True)
+class _Stretch:
+    """End of a repetition: the turn from a state within it on, step `first` of its first epoch, and its logs."""
+
+    turn: Turn
+    first: int
+    logs: list[StepLog]
+
+
+def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list[StepLog], _Stretch]:
+    """Train a timed repetition again without a clock, and compare; the logs of its epochs, and a stretch of it."""
     turn = entry.turns[number]
+    stretch = _Stretch(turn, 0, [])
     if entry.is_outside:
         calls = cut_calls(turn, entry.plan.steps)
-        parts, state = _in_calls(trainer, turn, calls, seconds=max(entry.seconds))
-        logs, how = joined(calls, parts), ", in calls that end elsewhere"
+        at = drawn_call(calls)
+        seconds = max(entry.seconds)
+        parts, middle = _in_calls(trainer, turn, calls[:at], seconds) if at else ([], turn.start)
+        order, first, _ = calls[at]
+        rest = Turn(middle, turn.orders[turn.orders.index(order) :])
+        more, state = _in_calls(trainer, rest, calls[at:], seconds)
+        stretch = _Stretch(rest, first, joined(calls[at:], more))
+        logs, how = joined(calls, [*parts, *more]), ", in calls that end elsewhere"
     else:
         start = entry.ends[number - 1] if number else entry.task.start()
         trainer.set_state(start.copied())
@@ -109,7 +127,7 @@ def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> list[StepL
         )
     if entry.is_outside and not same:
         _compare_size(entry.ends[number], state, turn)
-    return logs
+    return logs, stretch
 
 
 def _compare_size(timed: State, replayed: State, turn: Turn) -> None:

@@ -20,6 +20,9 @@ CHANGE = 2.0**-10
 #: Calls of an untimed replay, at most, for each epoch of a turn.
 PIECES = 24
 
+#: Calls of one or two steps among them, at drawn places.
+SHORT = 4
+
 
 class Refused(WarpladderError):
     """A time that is not believed."""
@@ -63,9 +66,18 @@ def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:
         stops = np.minimum(np.cumsum(np.maximum(1, lengths)), steps)
         if steps > 1:
             stops = np.append(stops, int(rng.integers(1, steps)))
+        # short calls anywhere in an epoch: what is right in short calls alone differs there
+        alone = rng.integers(0, steps, SHORT)
+        stops = np.concatenate([stops, alone, np.minimum(alone + rng.integers(1, 3, SHORT), steps)])
         edges = np.unique([0, *stops.tolist(), steps]).tolist()
         calls += [(order, first, last) for first, last in pairwise(edges)]
     return calls
+
+
+def drawn_call(calls: Sequence[tuple[Order, int, int]]) -> int:
+    """Number of the call that has a drawn one of all steps."""
+    ends = np.cumsum([last - first for _, first, last in calls])
+    return int(np.searchsorted(ends, secrets.randbelow(int(ends[-1])), side="right")) if ends[-1] else 0
 
 
 def joined(calls: Sequence[tuple[Order, int, int]], logs: Sequence[StepLog]) -> list[StepLog]:

@@ -4,6 +4,9 @@ A rung from outside could train right in its proof and in no other place: with o
 steps. Rounding makes two runs drift apart, and faster with every step. The drift is measured: the array code trains a
 second time from weights that differ by a few roundings, and a timed run may differ from it a few times as much. A loss
 close to zero is a difference of outputs that almost cancel: its error follows their size, not its own.
+
+Few steps of a long epoch can be compared from its beginning. So a second stretch begins at a drawn step, from the state
+that the rung has there.
 """
 
 from __future__ import annotations
@@ -31,15 +34,16 @@ SECONDS = 0.5  # that both runs may take together; steps that come later are not
 CHUNK = 16  # steps between two looks at the clock
 
 
-def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog], steps: int) -> int:
+def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog], steps: int, first: int = 0) -> int:
     """Refuse a turn whose losses are not those of the same steps; return the number of steps that were compared.
 
     logs : a log for each epoch of the turn, of its first `steps` steps.
+    first : step of the first epoch at which the turn begins, and its log.
     """
     if turn.start is None or find("numpy").unsupported(task.net, task.config) is not None:
         return 0
     rounding = ROUNDING[rung.precision]
-    wanted, drift, largest = _trained(task, turn, steps, rounding)
+    wanted, drift, largest = _trained(task, turn, steps, rounding, first)
     found = np.concatenate([log.loss for log in logs if log.has_loss] or [np.zeros(0)])[: len(wanted)]
     direct = rounding * _loss_per_rounding(task, wanted, largest) + LOGARITHM.get(rung.precision, 2.0**-24)
     allowed = MARGIN * (np.maximum.accumulate(drift) + direct)
@@ -47,8 +51,9 @@ def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog
     off = ~(np.abs(found[:usable] - wanted[:usable]) <= allowed[:usable])
     if off.any():
         step = int(np.argmax(off))
+        where = f"step {step} of repetition 1" if not first else f"step {first + step} of an epoch"
         raise Refused(
-            f"the timed run does not train the required steps: step {step} of repetition 1 has the loss "
+            f"the timed run does not train the required steps: {where} has the loss "
             f"{found[step]:.6g}, and those steps give {wanted[step]:.6g} within {allowed[step]:.1g}"
         )
     return usable
@@ -78,7 +83,9 @@ def _heaviest(weights: tuple[float, ...] | None) -> float:
     return max((1.0, *(weights or ())))
 
 
-def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[np.ndarray, np.ndarray, float]:
+def _trained(
+    task: ClimbTask, turn: Turn, steps: int, rounding: float, first_step: int
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Losses of the first steps of a turn by array code, how much they change with the weights' last bits, and the
     largest output before and after these steps.
     """
@@ -91,8 +98,8 @@ def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[
     began = perf_counter()
     with _trainer(task, start) as first, _trainer(task, moved) as second:
         largest = _largest_output(task, first)
-        for order in turn.orders:
-            for at in range(0, steps, CHUNK):
+        for number, order in enumerate(turn.orders):
+            for at in range(0 if number else first_step, steps, CHUNK):
                 for trainer, into in ((first, losses[0]), (second, losses[1])):
                     log = trainer.run(order, at, min(steps, at + CHUNK))
                     into.append(log.loss)
