@@ -16,9 +16,9 @@ from reproduced_reports import WRITTEN, reproduced
 from warpladder.appendix.reproduce import Watcher, definition
 from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.kinds import svms
-from warpladder.appendix.reproduce.kinds.kept import kept_by
 from warpladder.appendix.reproduce.kinds.photos import drawn, of_classes
 from warpladder.appendix.reproduce.kinds.profiles import Profiled
+from warpladder.appendix.reproduce.kinds.stored_weights import weights_of
 from warpladder.appendix.reproduce.kinds.trainings import Train, checkpoint_of
 from warpladder.appendix.reproduce.results import Reproduction
 from warpladder.checkpoint import load
@@ -270,7 +270,7 @@ def test_weights_that_are_not_there_yet_are_told_and_made_later(tmp_path):
     assert figures(found)["accuracy"].reason == "there are no weights of numpy yet: the experiment 'full' makes them"
     found = reproduced(tmp_path, SMALL, only=("full", "features"))
     assert figures(found)["accuracy"].values[0].here is not None and found.notes == ()
-    assert kept_by("full/numpy", tmp_path / "measured") == checkpoint_of(tmp_path / "measured", "full", "numpy", 0)
+    assert weights_of("full/numpy", tmp_path / "measured") == checkpoint_of(tmp_path / "measured", "full", "numpy", 0)
 
 
 def test_data_that_cannot_be_had_are_told_once_and_the_rest_goes_on(tmp_path, monkeypatch):

@@ -66,13 +66,14 @@ def test_what_is_no_arithmetic_is_refused(text: str) -> None:
 
 def test_a_text_has_the_measured_figures_or_is_left_out() -> None:
     own = figures()
-    assert own.says("It takes {slow|ms}, {slow / fast|x} times as long.") == "It takes 10 ms, 2.5 times as long."
-    assert own.says("It takes {gone|ms}.") is None
+    assert own.text_of("It takes {slow|ms}, {slow / fast|x} times as long.") == "It takes 10 ms, 2.5 times as long."
+    assert own.text_of("It takes {gone|ms}.") is None
     assert (
-        own.says(Finding("Faster.", "fast < slow")) == "Faster." and own.says(Finding("Slower.", "fast > slow")) is None
+        own.text_of(Finding("Faster.", "fast < slow")) == "Faster."
+        and own.text_of(Finding("Slower.", "fast > slow")) is None
     )
     disturbed = figures({"rows/numpy": Value(here=0.01, disturbed=True)})
-    assert disturbed.says("{slow|ms}") == "10\N{DAGGER} ms"
+    assert disturbed.text_of("{slow|ms}") == "10\N{DAGGER} ms"
     with pytest.raises(Unmeasured):
         Expression("gone", KNOWN).value(own.lookup)
 

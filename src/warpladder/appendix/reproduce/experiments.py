@@ -43,9 +43,9 @@ def keep(tree: object, name: str, folder: Path) -> None:
     write_atomically(file_of(name, folder), json.dumps(tree, indent=1) + "\n")
 
 
-def kept(kind: type[Kept], name: str, folder: Path) -> Kept | None:
-    """What `keep` wrote, as a dataclass; None where there is no file. `ResultsError` names the file and what is wrong
-    in it.
+def read_stored(kind: type[Kept], name: str, folder: Path) -> Kept | None:
+    """Experiment's result from the file that `keep` wrote, as a dataclass of this kind; None if there is no file.
+    Raises `ResultsError` with the file and its fault if the file is damaged.
     """
     path = file_of(name, folder)
     if not path.exists():

@@ -128,7 +128,7 @@ class _Maker:
             planned,
             text=" ".join((*[planned.text] * bool(planned.text), *lacking)),
             claims=tuple(self.each(planned.claims, self.figures.judged)),
-            findings=tuple(self.each(planned.findings, self.figures.says)),
+            findings=tuple(self.each(planned.findings, self.figures.text_of)),
             tables=(*tables, *launched),
             lines=tuple(made for made in lines_made if sum(len(each.x) for each in made.series if is_here(each)) > 1),
             bars=tuple(made for made in bars_made if any(value.here is not None for value in made.values)),

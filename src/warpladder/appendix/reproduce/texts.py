@@ -13,7 +13,7 @@ from .figure import UNITS, Value
 from .report.figures import shown
 from .results import Diagram
 
-#: Measures of how well a net has learnt, which a first look says nothing of.
+#: Measures of how well a net has learnt, which a first look does not have.
 LEARNT = ("accuracy", "loss")
 
 
@@ -39,8 +39,8 @@ class Figures:
         """A figure by its name; None where none of its places has it."""
         return next((value for each in self.places(name) if (value := self.value_of(*each)) is not None), None)
 
-    def says(self, finding: Finding | str) -> str | None:
-        """A finding's text with its figures; None where they are not all measured, or its condition is not met."""
+    def text_of(self, finding: Finding | str) -> str | None:
+        """Text of a finding with its figures; None if a figure is not measured, or the finding's condition is false."""
         try:
             if isinstance(finding, str):
                 return filled(finding, self.known, self.lookup)
@@ -51,7 +51,7 @@ class Figures:
 
     def drawn(self, diagram: Diagram) -> Diagram:
         """A diagram with its figures; a box whose figures are not measured has its name alone."""
-        boxes = [replace(box, text=self.says(box.text) or "") for box in diagram.boxes]
+        boxes = [replace(box, text=self.text_of(box.text) or "") for box in diagram.boxes]
         return replace(diagram, boxes=tuple(boxes))
 
     def judged(self, claim: Claim) -> Claim:

@@ -26,7 +26,7 @@ from ....timing.profile import floor, transfers
 from ....train.resolve import resolve_config
 from ....trainers.base import State
 from ....trainers.kernelwise.trainer import KernelTrainer
-from ..experiments import Bench, Experiment, Found, keep, kept, no_measure
+from ..experiments import Bench, Experiment, Found, keep, no_measure, read_stored
 from ..results import Value
 
 #: Rungs whose launches are counted: they choose nothing by measuring, so that their launches are the same on every GPU.
@@ -74,7 +74,7 @@ class Facts(Experiment):
         keep(asdict(counted), name, bench.folder)
 
     def found(self, name: str, folder: Path) -> FactsFound | None:
-        counted = kept(Counted, name, folder)
+        counted = read_stored(Counted, name, folder)
         return None if counted is None else FactsFound(counted)
 
     def check(self, rung: str, measure: str) -> None:

@@ -21,7 +21,7 @@ from ....checkpoint import net_from_json, net_to_json
 from ....config import TrainConfig
 from ....errors import ResultsError
 from ....ladder import find
-from ..experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
+from ..experiments import Bench, Found, TrainingTask, canonical, keep, no_measure, read_stored
 from ..results import Value
 
 #: What a process is made of, from the interpreter on: each stage contains those before.
@@ -73,7 +73,7 @@ class Footprints(TrainingTask):
             raise no_measure(measure, (*MEASURES, "held:COMPONENT"))
 
     def found(self, name: str, folder: Path) -> MeasuredMemory | None:
-        return kept(MeasuredMemory, name, folder)
+        return read_stored(MeasuredMemory, name, folder)
 
 
 def _gpu_memory() -> Callable[[], int] | None:

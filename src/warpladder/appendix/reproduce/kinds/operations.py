@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..experiments import Bench, Experiment, Found, keep, kept, no_measure
+from ..experiments import Bench, Experiment, Found, keep, no_measure, read_stored
 from ..results import Value
 
 #: Whose arrays compute: on one processor core, on every core, and on the GPU.
@@ -124,7 +124,7 @@ class Operations(Experiment):
         }
 
     def found(self, name: str, folder: Path) -> OperationsFound | None:
-        return kept(OperationsFound, name, folder)
+        return read_stored(OperationsFound, name, folder)
 
     def check(self, rung: str, measure: str) -> None:
         if measure not in NAMES or rung not in self.libraries:

@@ -16,9 +16,9 @@ from ....data.dataset import Dataset, pixels
 from ....errors import DataError
 from ....results.stored import to_tree
 from ....train import load
-from ..experiments import Bench, Experiment, Found, file_of, keep, kept, no_measure
+from ..experiments import Bench, Experiment, Found, file_of, keep, no_measure, read_stored
 from ..results import Photo, Value
-from .kept import absent, kept_by
+from .stored_weights import absent, weights_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Pictures(Experiment):
         if not self.checkpoint:
             made = of_classes(bench.data(self.data))
         else:
-            place = kept_by(self.checkpoint, bench.folder)
+            place = weights_of(self.checkpoint, bench.folder)
             if isinstance(place, str):
                 keep({"absent": place}, name, bench.folder)
                 bench.watcher.news(f"no reconstructions: {place}")
@@ -55,7 +55,7 @@ class Pictures(Experiment):
         path = file_of(name, folder)
         if not path.exists() or (lacking := absent(path)):
             return lacking if path.exists() else None
-        picture = kept(Photo, name, folder)
+        picture = read_stored(Photo, name, folder)
         return None if picture is None else Shown(picture)
 
     def summary(self) -> str:

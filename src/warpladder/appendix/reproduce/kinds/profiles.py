@@ -47,7 +47,7 @@ class Profiling(TrainingTask):
         if measure in ("curve:roofline", "curve:roof"):
             return
         shared = measure.startswith("share:")
-        for kind, _ in _asked(measure.removeprefix("share:")):
+        for kind, _ in _summed_parts(measure.removeprefix("share:")):
             if kind not in (_SHARED if shared else _KNOWN):
                 raise no_measure(
                     measure,
@@ -78,9 +78,9 @@ _KNOWN = (
 _SHARED = ("phase", "layer", "kernel")
 
 
-def _asked(measure: str) -> list[tuple[str, str]]:
-    """The kinds and names that a measure adds up: "phase:forward+loss" are both phases, "layer:ReLU+phase:loss" a
-    layer's parts and a phase.
+def _summed_parts(measure: str) -> list[tuple[str, str]]:
+    """(kind, name) of each part of a profile whose times a measure adds up. "phase:forward+loss" names two phases,
+    "layer:ReLU+phase:loss" a layer and a phase.
     """
     out: list[tuple[str, str]] = []
     for each in measure.split("+"):
@@ -115,7 +115,7 @@ class Profiled(Found):
             return self._share(rung, measure.removeprefix("share:"))
         found = self.profiles.get(canonical(rung))
         figures = []
-        for kind, rest in _asked(measure):
+        for kind, rest in _summed_parts(measure):
             if kind not in _KNOWN:
                 raise no_measure(measure, _KNOWN)
             figures.append(None if found is None else _figure(found, kind, rest))
@@ -150,7 +150,7 @@ class Profiled(Found):
         return ends, [min(peak, bandwidth * x) for x in ends]
 
     def is_time(self, measure: str) -> bool:
-        kinds = {kind for kind, _ in _asked(measure.removeprefix("share:"))}
+        kinds = {kind for kind, _ in _summed_parts(measure.removeprefix("share:"))}
         return bool(kinds - {"host_bytes", "flops", "launches", "memory", "transfers", "intensity"})
 
     def reason(self, rung: str) -> str:

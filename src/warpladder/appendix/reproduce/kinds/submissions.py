@@ -18,7 +18,7 @@ from ....data.dataset import Dataset
 from ....errors import ConfigError, DataError
 from ....ladder import find
 from ....train import train
-from ..experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
+from ..experiments import Bench, Found, TrainingTask, canonical, keep, no_measure, read_stored
 from ..results import Value
 
 #: Lines that are written at a time.
@@ -77,7 +77,7 @@ class Submission(TrainingTask):
             raise no_measure(measure, MEASURES)
 
     def found(self, name: str, folder: Path) -> Submitted | None:
-        return kept(Submitted, name, folder)
+        return read_stored(Submitted, name, folder)
 
 
 def write_tables(data: Dataset, rows: int, tests: int, folder: Path) -> np.ndarray:

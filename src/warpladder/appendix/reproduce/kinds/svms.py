@@ -14,7 +14,7 @@ from ...svm.kernel import gpu_library
 from ...svm.results import SvmResults
 from ..experiments import Bench, Experiment, Found, file_of, keep, no_measure, with_tests
 from ..results import Classified, Value
-from .kept import absent, kept_by
+from .stored_weights import absent, weights_of
 
 #: What rows of a report's file call the machine: "EXPERIMENT/svm".
 NAME = "svm"
@@ -42,7 +42,7 @@ class Svm(Experiment):
     scaling: str = "standard"
 
     def measure(self, name: str, bench: Bench) -> None:
-        place = kept_by(self.checkpoint, bench.folder)
+        place = weights_of(self.checkpoint, bench.folder)
         if isinstance(place, str):
             keep({"absent": place}, f"{name}.absent", bench.folder)
             bench.watcher.news(f"no features to classify: {place}")

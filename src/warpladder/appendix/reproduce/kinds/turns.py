@@ -20,7 +20,7 @@ from ....nets.params import initial
 from ....timing.task import train_in_calls
 from ....train import score
 from ....trainers.base import State, Trainer
-from ..experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
+from ..experiments import Bench, Found, TrainingTask, canonical, keep, no_measure, read_stored
 from ..results import Value
 
 #: Median of the rounds for one epoch, their mean, the median for all epochs, and the accuracy after the first round.
@@ -93,7 +93,7 @@ class Turns(TrainingTask):
             raise no_measure(measure, MEASURES)
 
     def found(self, name: str, folder: Path) -> TurnsFound | None:
-        taken = kept(TakenTurns, name, folder)
+        taken = read_stored(TakenTurns, name, folder)
         return None if taken is None else self._figures(taken)
 
     def _figures(self, taken: TakenTurns) -> TurnsFound:

@@ -11,21 +11,20 @@ from .trained import Trainings
 from .trainings import checkpoint_of
 
 
-def kept_by(training: str, folder: Path) -> Path | str:
-    """The file of the weights that a training keeps of a rung's first seed; or why there is none, where that will not
-    change here.
+def weights_of(training: str, folder: Path) -> Path | str:
+    """File of the weights that a training has stored of a rung's first seed; or the reason why it never will.
 
     Parameters
     ----------
     training : str
         "TRAINING/RUNG".
     folder : Path
-        Where experiments are kept.
+        Folder of the stored experiments.
 
     Raises
     ------
     ResultsError
-        The training has not come so far: it may still.
+        There are no weights yet, and the training may still make them.
     """
     name, _, rung = training.partition("/")
     rung, stored = canonical(rung), file_of(name, folder)
@@ -40,9 +39,7 @@ def kept_by(training: str, folder: Path) -> Path | str:
 
 
 def absent(path: Path) -> Lacking | None:
-    """The reason that a file keeps of why an experiment cannot be made; None if there is no file, or none with a
-    reason.
-    """
+    """Reason, from an experiment's file, why the experiment cannot be made; None without a file or a reason in it."""
     if not path.exists():
         return None
     with reading(path) as tree:
