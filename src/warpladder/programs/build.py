@@ -39,7 +39,7 @@ _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
 
 #: Headers of NVIDIA's libraries and of device code that have no counterpart here.
 _NOT_HERE = re.compile(
-    r"cublasLt|cublasXt|cudnn|cufftXt|cufftw|curand_mtgp|cusparse|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
+    r"cublasLt|cublasXt|cudnn|cufftw|curand_mtgp|cusparse|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
     r"cuda_\w*interop|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
 )
 
