@@ -51,7 +51,7 @@ def _step(device: Device, kind: type[Segment], layer: Any, shape: Shape, n: int,
     part, nodes = whole(n), subgraph((layer,), shape, capacity, device.limits)
     segment = kind(device, replace(nodes, config=TrainConfig()), Operands(buffers), block)
     launched = send(segment.forward(part)) | send(segment.backward(part))
-    wide = [each.astype(float) if layer.affine else None for each in (w, b)]
+    wide: list[Any] = [each.astype(float) if layer.affine else None for each in (w, b)]
     moved = reference.moved(layer, x.astype(float), mean.astype(float), var.astype(float))
     gradients = reference.backward(layer, x.astype(float), wide[0], dy.astype(float))
     wanted = {"y": reference.forward(layer, x.astype(float), *wide), "mean": moved[0], "var": moved[1]}

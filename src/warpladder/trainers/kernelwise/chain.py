@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...device import Array, Device, Launch
@@ -100,7 +100,8 @@ class Chain:
             if self.running is not None and place.layer in part.layers_at
         ]
         mean, var = (*held, None, None)[:2]
-        return Buffers(x, values.get(number + 1), dx, gradients.get(number + 1), *weights[0], *weights[1], mean, var)
+        found = Buffers(x, values.get(number + 1), dx, gradients.get(number + 1), *weights[0], *weights[1])
+        return replace(found, mean=mean, var=var)
 
     @property
     def layered(self) -> list[int]:

@@ -69,7 +69,7 @@ class KernelTrainer(Trainer):
         if net.is_random:
             self.mask_key = MaskKey(device.zeros((1,), np.uint32, "log"), self.step)
             self.host_key = device.pinned((1,), np.uint32)  # free at the begin of an epoch: every run waits for its end
-        self.running = 0  # the number that `step` holds
+        self.running, self.update_count = 0, 0  # the number that `step` holds; updates over all epochs
         self._release()
         self.set_state(state)
 
@@ -145,9 +145,9 @@ class KernelTrainer(Trainer):
         gather = self.table.segments[Gather,]
         rows = RowGather(device, gather, arrays.x, arrays.labels, self.step, self.block_size, arrays.targets)
         self.feed = self.feed_type(dataset, self.batch, rows, goal, self.log)
-        parts = self.layout.views(self.params), self.layout.views(self.grads), self.block_size, self.feed.samples
+        w, dw = self.layout.views(self.params), self.layout.views(self.grads)
         own = self.log, self._update_of, self.mask_key, self.shares, self.buffers
-        self.chain = Chain(device, arrays, *parts, *own)
+        self.chain = Chain(device, arrays, w, dw, self.block_size, self.feed.samples, *own)
         self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
         self.updates = {True: self._updating(self.updaters), False: self._updating([self.update])}
         device.synchronize()
@@ -301,7 +301,7 @@ class KernelTrainer(Trainer):
             self.layout.upload(slot, state.slot(name))
         if self.net.normalizes:
             self.buffers.upload(state.buffers_of(self.net).astype(np.float32))
-        self.update_count = state.step  # over all epochs
+        self.update_count = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         check_samples(self.net, x)
