@@ -169,7 +169,7 @@ class Pass:
             else:
                 self.write(kind=report.kind, message=report.message, places=report.locations, array=report.array)
                 self.spoiled = True
-        if self.mode == "check":
+        if self.mode in ("check", "count"):
             self._learn(planned.number, launch, found)
         # the fast mode gives a launch up at its first fault
         return self.mode != "fast" or all(report.kind == "no body" for report in found)

@@ -18,6 +18,7 @@ from .data import data
 from .evaluate import evaluate
 from .features import features
 from .gemm import gemm
+from .metrics import metrics
 from .nets import nets
 from .new import new
 from .predict import predict
@@ -94,6 +95,7 @@ for _command in (
     rungs,
     data,
     check,
+    metrics,
     run,
     new,
     gemm,

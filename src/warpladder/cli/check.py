@@ -12,9 +12,9 @@ import click
 from .faults import count, show
 from .kernels import has_main, listed
 from .shared.console import console
+from .shared.launch import described, launch_options
 
 if TYPE_CHECKING:
-    from ..checker.description import Description
     from ..checker.faults import Problem
 
 MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
@@ -22,27 +22,7 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 
 @click.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--kernel", metavar="NAME", help="Kernel to launch, if the file has several: add, or tiled<16, true>.")
-@click.option("--grid", metavar="X,Y,Z", help="Blocks along each axis.")
-@click.option("--block", metavar="X,Y,Z", help="Threads of a block along each axis.")
-@click.option(
-    "--arg",
-    "arguments",
-    metavar="NAME=WHAT",
-    multiple=True,
-    help="A number, or an array: x=1000, x=[m,n]:zeros, x=x.npy.",
-)
-@click.option("--shared", metavar="BYTES", help="Dynamic shared memory of a block.")
-@click.option(
-    "--constant",
-    "constants",
-    metavar="NAME=WHAT",
-    multiple=True,
-    help="What a __constant__ variable holds: a number, 1,2,1, random or x.npy.",
-)
-@click.option(
-    "--cooperative", is_flag=True, help="Run all blocks at the same time, for kernels that wait for the whole grid."
-)
+@launch_options
 @click.option(
     "--mode", type=click.Choice((*MODES, "all")), default="all", show_default=True, help="How the kernels are watched."
 )
@@ -90,20 +70,12 @@ def check(
       warpladder check relu.cu --grid 4 --block 256 --arg x=1000 --arg n=1000
       warpladder check relu.toml --mode check
     """
-    from ..checker.description import read
-
-    if file.suffix == ".toml":
-        given = [f"--{name.removesuffix('uments').removesuffix('s')}" for name, value in requested.items() if value]
-        if given:
-            raise click.UsageError(f"{file.name} states what is launched: leave out {', '.join(given)}", context)
-        description = read(file)
-    elif not any(requested.values()):
+    description = described(file, requested, context)
+    if description is None:
         if not (is_list or as_json) and has_main(file):
             context.exit(_run(file, timeout))
         listed(file, as_json)
         return
-    else:
-        description = _described(file, requested, context)
     from ..checker.check import check as run
 
     modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
@@ -143,42 +115,3 @@ def _run(file: Path, limit: float) -> int:
     end = f"main() returned {outcome.code}" if outcome.code else "main() ran to its end"
     console(stderr=True).print(f"no problem found: {end}", style="bold green", markup=False, highlight=False)
     return 0
-
-
-def _described(file: Path, requested: dict[str, Any], context: click.Context) -> Description:
-    """The single launch that the options describe."""
-    from ..checker.description import Content, Description, LaunchRequest, content, sizes
-    from ..checker.plan import only_kernel
-    from ..device.declarations import signature
-    from ..device.emulator.hostcode import device_code
-
-    for name in ("grid", "block"):
-        if not requested[name]:
-            raise click.UsageError(f"--{name} is missing: a launch has a --grid and a --block", context)
-    source = device_code(file)
-    kernel = signature(source, requested["kernel"] or only_kernel(source))
-    pointers = {leaf.name: leaf.pointer for parameter in kernel.parameters for leaf in parameter.leaves}
-    values: dict[str, str] = {}
-    arrays: dict[str, Content] = {}
-    null: dict[str, str] = {}
-    for text in requested["arguments"]:
-        name, equals, what = (part.strip() for part in text.partition("="))
-        if not equals:
-            raise click.UsageError(f"--arg wants NAME=WHAT, got '{text}'", context)
-        if name in values or name in arrays or name in null:
-            raise click.UsageError(f"--arg {name} is given twice", context)
-        if not pointers.get(name, False):
-            values[name] = what  # perhaps no parameter, but a name to calculate with
-        elif what in ("null", "nullptr"):
-            null[name] = what
-        else:
-            arrays[name] = content(what, f"--arg {name}")
-    constants: dict[str, Any] = {}
-    for text in requested["constants"]:
-        name, equals, what = (part.strip() for part in text.partition("="))
-        if not equals or name in constants:
-            raise click.UsageError(f"--constant wants NAME=WHAT, each name once, got '{text}'", context)
-        constants[name] = sizes(what, "--constant") if "," in what and "(" not in what else what
-    grid, block = sizes(requested["grid"], "--grid"), sizes(requested["block"], "--block")
-    launch = LaunchRequest(kernel.name, grid, block, requested["shared"] or 0, null, requested["cooperative"])
-    return Description(file, (launch,), values, arrays, constants=constants)

@@ -28,8 +28,8 @@ def has_main(file: Path) -> bool:
     return re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host_code(file)) is not None
 
 
-def listed(file: Path, as_json: bool) -> None:
-    """Text that lists the kernels of a file, with an example of a check."""
+def listed(file: Path, as_json: bool, verb: str = "check") -> None:
+    """Text that lists the kernels of a file, with an example of the command `verb`."""
     from ..device.declarations import instantiated, readable, signature, templates
     from ..device.emulator.hostcode import device_code, host_code
     from ..device.emulator.symbols import refused
@@ -65,20 +65,20 @@ def listed(file: Path, as_json: bool) -> None:
             click.echo(f"  {launch}")
     if not plain and not instances:
         raise KernelError(f"{file} has no kernel that can be checked here")
-    click.echo("\nTo check one, give its launch and its arguments:\n")
-    click.echo(_example(file, source, plain, [*named, *(f"{name}<...>" for name in instances)]))
+    click.echo(f"\nTo {'check' if verb == 'check' else 'count'} one, give its launch and its arguments:\n")
+    click.echo(_example(file, source, plain, [*named, *(f"{name}<...>" for name in instances)], verb))
     click.echo(f"\n{ARRAYS}")
     if file.with_suffix(".toml").is_file():
-        click.echo(f"This folder has one: warpladder check {file.with_suffix('.toml')}")
+        click.echo(f"This folder has one: warpladder {verb} {file.with_suffix('.toml')}")
     if has_main(file):
         click.echo(f"\nTo run main() and check the launches that it makes:\n\n  warpladder check {file}")
 
 
-def _example(file: Path, source: KernelSource, plain: list[Signature], instances: list[str]) -> str:
+def _example(file: Path, source: KernelSource, plain: list[Signature], instances: list[str], verb: str) -> str:
     """A command line to begin with, in lines of 80 columns."""
     from ..device.declarations import signature
 
-    words = [f"warpladder check {file}"]
+    words = [f"warpladder {verb} {file}"]
     if len(plain) + len(instances) > 1 or not plain:
         words.append(f"--kernel {plain[0].name if plain else repr(instances[0])}")
     shown = plain[:1] or [signature(source, name) for name in instances[:1] if not name.endswith("<...>")]

@@ -15,6 +15,9 @@ from ..machine.peaks import Peaks
 
 Dim3 = tuple[int, int, int]
 
+#: Bytes of shared memory that the system takes of each block, from compute capability 8 on.
+SHARED_PER_BLOCK = 1024
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -23,6 +26,7 @@ class Limits:
     shared_per_block : static and dynamic shared memory of a block by default. shared_opt_in : the most on request.
     registers_per_block : 32-bit registers of a block together, and of a multiprocessor.
     threads_per_multiprocessor, blocks_per_multiprocessor, shared_per_multiprocessor : resident at the same time.
+    shared_reserved : shared memory that the system takes of each block; 0 before compute capability 8.
     cluster : most blocks in a cluster; 1 without clusters. warp : threads of a warp.
     peaks : FLOP/s by unit and precision; None for a device that is this CPU.
     bandwidth : bytes/s of its memory, by clock and width; None if they are not known.
@@ -38,6 +42,7 @@ class Limits:
     threads_per_multiprocessor: int = 2048
     blocks_per_multiprocessor: int = 32
     shared_per_multiprocessor: int = 228 << 10
+    shared_reserved: int = SHARED_PER_BLOCK
     memory: int = 0
     multiprocessors: int = 1
     cluster: int = 16

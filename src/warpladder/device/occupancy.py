@@ -7,22 +7,27 @@ import math
 from .limits import Dim3, Limits, Resources
 
 REGISTERS_PER_WARP = 256  # registers are handed out to warps in such steps
-SHARED_PER_BLOCK = (
-    1024  # bytes of shared memory that the system keeps for itself in each block (compute capability 8 and later)
-)
 
 
 def blocks_per_multiprocessor(block: Dim3, shared: int, resources: Resources, limits: Limits) -> int:
     """Blocks of a launch that fit a multiprocessor, by its limits of threads, registers, shared memory and blocks."""
+    return min(blocks_by_limit(block, shared, resources, limits).values())
+
+
+def blocks_by_limit(block: Dim3, shared: int, resources: Resources, limits: Limits) -> dict[str, int]:
+    """Blocks of a launch that fit a multiprocessor by each limit alone, by the limit's name."""
     warps = -(-math.prod(block) // limits.warp)
-    most = [limits.blocks_per_multiprocessor, limits.threads_per_multiprocessor // (warps * limits.warp)]
+    most = {
+        "blocks": limits.blocks_per_multiprocessor,
+        "threads": limits.threads_per_multiprocessor // (warps * limits.warp),
+    }
     if resources.registers:
         each = -(-resources.registers * limits.warp // REGISTERS_PER_WARP) * REGISTERS_PER_WARP
-        most.append(limits.registers_per_block // each // warps)
+        most["registers"] = limits.registers_per_block // each // warps
     held = shared + resources.static_shared
     if held:
-        most.append(limits.shared_per_multiprocessor // (held + SHARED_PER_BLOCK))
-    return min(most)
+        most["shared memory"] = limits.shared_per_multiprocessor // (held + limits.shared_reserved)
+    return most
 
 
 def occupancy(block: Dim3, shared: int, resources: Resources, limits: Limits) -> float:

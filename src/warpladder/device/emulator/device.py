@@ -61,7 +61,8 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
     """Device that runs .cu files on the CPU: a fiber for each waiting thread, blocks spread over the cores.
 
     mode : "fast" finds impossible barriers and warp collectives; "check" watches every access (docs/emulator.md);
-    "asan" is AddressSanitizer and UBSan, in processes started by `emulator.asan`.
+    "asan" is AddressSanitizer and UBSan, in processes started by `emulator.asan`; "count" checks and counts what warps
+    do (`counts`).
     order : "forward", "reverse" or "random" order in which threads and blocks start and go on.
     threads : OS threads that share the blocks in the fast mode; None takes every core.
     collect : collect faults in `reports` instead of raising `KernelError`.
@@ -170,6 +171,14 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         first = ctypes.c_size_t(0)
         count = self.runtime.emu_unwritten(array.address, array.nbytes, element, ctypes.byref(first))
         return int(count), first.value
+
+    def counts(self) -> list[tuple[int, ...]]:
+        """What warps did in the last launch, in the count mode, a row for each place in the code: number of the act in
+        runtime/counter.h, address in the module, and the fields of its `Count`.
+        """
+        self.runtime.emu_counts.restype = ctypes.c_char_p
+        text = self.runtime.emu_counts().decode()
+        return [tuple(map(int, line.split())) for line in text.splitlines()]
 
     def stuck(self, launch: Launch) -> list[Report]:
         """Faults of the running launch with the place of one thread; empty if no thread answers.

@@ -45,7 +45,7 @@ def read(text: str, kernel: str, library: Path) -> list[Report]:
     """Reports that the runtime wrote: separators end fields and reports; places are @file:line or +address."""
     records = [record.split("\x1f") for record in text.split("\x1e") if record]
     addresses = sorted({place[1:] for *_, places in map(_fields, records) for place in places if place.startswith("+")})
-    lines = dict(zip(addresses, _lines(library, [int(address) - 1 for address in addresses]), strict=True))
+    lines = dict(zip(addresses, lines_of(library, [int(address) - 1 for address in addresses]), strict=True))
     out = []
     for record in records:
         kind, message, array, block, thread, places = _fields(record)
@@ -95,7 +95,7 @@ def _triple(text: str) -> tuple[int, int, int] | None:
     return x, y, z
 
 
-def _lines(library: Path, addresses: list[int]) -> list[Location]:
+def lines_of(library: Path, addresses: list[int]) -> list[Location]:
     """Source lines of a library's addresses; for an inlined function of the emulator's headers, the calling line."""
     if not addresses:
         return []

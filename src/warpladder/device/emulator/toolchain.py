@@ -22,7 +22,7 @@ from ...files.cache import DAY, Cache, CacheLimits, touch, why_not_writable
 
 HEADERS = Path(__file__).resolve().parent / "headers"
 RUNTIME = HEADERS.parent / "runtime"
-MODES = ("fast", "check", "asan")
+MODES = ("fast", "check", "asan", "count")
 
 #: Of the compiler's processes: plain quotation marks in its messages, and none of the sanitizers that this process may
 #: have.
@@ -47,7 +47,9 @@ ALWAYS = (
 )  # fmt: skip
 #: The switch of stacks pushes where a function without calls would keep its variables.
 _NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") else ()
-_RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
+_RUNTIME_FLAGS = {
+    "fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",), "count": ("-DEMU_CHECK", "-DEMU_COUNT"),
+}  # fmt: skip
 #: Call-outs before each access, which our own runtime answers; volatile ones apart.
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
 #: Flags of sources with volatile accesses, with which threads may poll; the checker's call-outs see these anyway.
@@ -80,7 +82,15 @@ KERNEL_FLAGS = {
         "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
     ),
 }  # fmt: skip
-
+#: The checker's build, with a call-out at each basic block; a struct is copied in one piece, as a GPU copies a float4.
+KERNEL_FLAGS["count"] = (
+    *KERNEL_FLAGS["check"],
+    "-DEMU_COUNT",
+    "-fno-tree-sra",
+    "-fno-reorder-blocks",
+    "-fexpensive-optimizations",
+    "-fsanitize-coverage=trace-pc",
+)
 
 #: Mark before the checksum at the end of a compiled file, where loader and compiler do not look.
 END = b"\nwarpladder sha256 "

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ...device import Limits
-from ...device.occupancy import SHARED_PER_BLOCK
+from ...device.limits import SHARED_PER_BLOCK
 from ..engine.kernels import ceil_div
 
 #: Instructions that a multiprocessor issues in a cycle, one for each of its four schedulers.

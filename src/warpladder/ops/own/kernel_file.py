@@ -25,7 +25,7 @@ from ...device.expressions import evaluate, whole
 from ...device.signature import Parameter, Signature
 from ...errors import ConfigError, KernelError
 from ..engine.kernels import ceil_div
-from .roles import Number, Roles, number, plain
+from .roles import Number, Roles, number
 
 _LAUNCH = re.compile(
     r"//\s*launch:\s*(?P<name>[\w:]+\s*(?:<(?!<)[^\n]*?>(?=\s*<<<))?)\s*<<<(?P<config>[^\n]*?)>>>"
@@ -259,6 +259,3 @@ def command(
 
 def _listed(sizes: tuple[int, ...]) -> str:
     return ",".join(map(str, sizes))
-
-
-__all__ = ["KernelFile", "OwnLaunch", "bind", "command", "plain", "read", "shape"]

@@ -201,6 +201,7 @@ EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int sc
 EMU_EXPORT void emu_touch(const void* address, size_t size, int write);
 EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
+EMU_EXPORT void emu_begins();  // in builds that count: the thread enters the kernel
 EMU_EXPORT void emu_yield();     // let others run: the thread polls
 EMU_EXPORT void emu_give_way();  // let others run: the thread may poll
 EMU_EXPORT void emu_progress();  // a condition that a thread waited for has become true

@@ -16,6 +16,9 @@ template <class... A, void (*kernel)(A...)> struct Call<kernel> {
         char* first = block.first;
         const unsigned *order = block.order, count = block.count, stride = block.stride;
         for (unsigned next = block.begun;;) {
+#ifdef EMU_COUNT
+            emu_begins();
+#endif
             kernel(arguments...);
             if (!block.calm || next == count) return;
             current = reinterpret_cast<Thread*>(first + size_t(order[next]) * stride);

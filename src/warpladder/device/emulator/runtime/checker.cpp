@@ -33,6 +33,9 @@ static void find_module(const void* code, uintptr_t& base, Region& data) {
 void Checker::begin(Run& run) {
     run_ = &run;
     const Launch& launch = run.launch;
+#ifdef EMU_COUNT
+    counter.begin();
+#endif
     threads_per_block_ = run.block.x * run.block.y * run.block.z;
     views_.clear();
     sync_points_.clear();
@@ -74,10 +77,16 @@ void Checker::allocated(const Allocation& memory) {
 
 void Checker::end() {
     report_unread(false);
+#ifdef EMU_COUNT
+    counter.flush();
+#endif
     run_ = nullptr;
 }
 
 void Checker::begin(Block& block) {
+#ifdef EMU_COUNT
+    if (worker_here->resident == 0) counter.flush();  // the blocks before have ended
+#endif
     report_unread(true);
     block.clocks.epoch = 0;
     block.clocks.stamp = ++stamp_;
@@ -249,8 +258,26 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     if (!region || address + size > region->high) outside(me, address, size, write, code);
     if (region->view) region->view->touched |= write ? 2 : 1;
     if (write && !region->shared) run_->launch.effects |= 1;
+#ifdef EMU_COUNT
+    if (!region->symbol && !region->module)
+        counted(me, Act(unsigned(atomic && atomic < 4 ? Act::atomic : write ? Act::store : Act::load)
+            + (region->shared ? 3 : 0)), code, region->shared ? address - uintptr_t(block_of(me).shared) : address, size);
+#endif
     remember(me, *region, address, size, write, atomic, code);
 }
+
+#ifdef EMU_COUNT
+void Checker::counted(Thread& me, Act act, uint32_t code, uintptr_t address, size_t size) {
+    Block& block = block_of(me);
+    counter.note(block.linear, me.linear, act, code, address, size);
+    if (counter.full())
+        worker_here->fail({"too large", "a block's threads take more steps than are counted: use smaller sizes", "",
+            text(block.index), "", {}});
+}
+void Checker::entered(const void* code) {
+    counted(self(), Act::block, uint32_t(uintptr_t(code) - run_->base), 0, 0);
+}
+#endif
 
 // Array that an address is in; of several arguments with the same memory, one that may be written.
 Region* Checker::find(Thread& me, uintptr_t address) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "clocks.h"
+#include "counter.h"
 #include "reports.h"
 #include "shared_memory.h"
 
@@ -55,6 +56,11 @@ class Checker {
     void proxy_fence(Thread& me);
     void misaligned(const void* address, unsigned alignment, const std::string& type, Where where);
     void out_of_bounds(const std::string& what, Where where);
+#ifdef EMU_COUNT
+    bool running() const { return run_; }
+    void entered(const void* code);  // a basic block
+    void counted(Thread& me, Act act, uint32_t code, uintptr_t address, size_t size);
+#endif
     void written(uintptr_t address, size_t bytes);
     size_t unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first);
     void copied(uintptr_t to, uintptr_t from, size_t bytes);

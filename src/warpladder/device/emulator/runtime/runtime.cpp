@@ -5,6 +5,7 @@
 #include "copies.cpp"
 #include "happens_before.cpp"
 #include "checker.cpp"
+#include "counter.cpp"
 #include "explain.cpp"
 #include "findings.cpp"
 #include "guard.cpp"

@@ -1,0 +1,166 @@
+"""`warpladder metrics`: counts of a kernel without a GPU, by kernel and by line of its source."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .kernels import listed
+from .shared.console import console
+from .shared.files import check_place, write
+from .shared.launch import described, launch_options
+from .shared.options import overwrite_option
+
+if TYPE_CHECKING:
+    from ..checker.metrics.measure import KernelCounts
+    from ..device.limits import Limits
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@launch_options
+@click.option("--gpu", metavar="NAME", default="H100", show_default=True, help="GPU of the occupancy: T4, A100, ...")
+@click.option("--registers", metavar="N", type=click.IntRange(1, 255), help="Of a thread, as nvcc -Xptxas -v prints.")
+@click.option("--page", metavar="FILE.html", type=click.Path(path_type=Path), help="Write a page with the source.")
+@overwrite_option
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    help="How long a launch may run; 0 for as long as it takes.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def metrics(
+    context: click.Context,
+    file: Path,
+    gpu: str,
+    registers: int | None,
+    page: Path | None,
+    overwrite: bool,
+    timeout: float,
+    as_json: bool,
+    **requested: Any,
+) -> None:
+    """Count what the kernels in FILE do, without a GPU: sectors, bank conflicts, divergence, atomics, FLOPs.
+
+    FILE is a .cu file, or a .toml file that describes launches of one, as for `check`. Counts are exact, of the launch
+    as it is described, and have Nsight Compute's names.
+
+    \b
+    Examples:
+      warpladder metrics copy.cu --grid 4 --block 256 --arg x=n --arg y=n --arg n=1000
+      warpladder metrics copy.cu --grid 4 --block 256 --arg x=n --arg y=n --arg n=1000 --gpu T4 --page copy.html
+    """
+    from ..checker.metrics.measure import measure
+    from ..checker.metrics.page import page as drawn
+    from ..programs.gpus import find
+
+    card = find(gpu)
+    if page is not None:
+        check_place(page, overwrite, file)
+    description = described(file, requested, context)
+    if description is None:
+        listed(file, as_json, "metrics")
+        return
+
+    def over(message: str) -> None:
+        click.echo(f"warpladder: {message}", err=True)
+        os._exit(2)
+
+    counts = measure(description, timeout, over)
+    limits = _limits(card)
+    if as_json:
+        click.echo(json.dumps([_as_json(kernel, limits, registers or 0) for kernel in counts], indent=2))
+    else:
+        for kernel in counts:
+            _show(kernel, limits, registers or 0)
+    if page is not None:
+        facts = [_facts(kernel, limits, registers or 0) for kernel in counts]
+        write(page, drawn(description.source.name, counts, facts).encode())
+        if not as_json:
+            click.echo(f"Open this: {page}")
+
+
+def _limits(card: Any) -> Limits:
+    from ..device.limits import SHARED_PER_BLOCK, Limits
+
+    return Limits(
+        card.name, shared_opt_in=card.shared_opt_in, threads_per_multiprocessor=card.threads_per_multiprocessor,
+        blocks_per_multiprocessor=card.blocks_per_multiprocessor,
+        shared_per_multiprocessor=card.shared_per_multiprocessor,
+        shared_reserved=SHARED_PER_BLOCK if card.major >= 8 else 0, multiprocessors=card.multiprocessors,
+    )  # fmt: skip
+
+
+def _facts(kernel: KernelCounts, limits: Limits, registers: int) -> list[tuple[str, str]]:
+    """Rows of a launch's table."""
+    from ..checker.metrics.names import occupancy
+
+    rows = []
+    for act in ("global load", "global store"):
+        if (count := kernel.total(act)).warps:
+            share = 100 * count.wasted / (32 * count.sectors)
+            ratio = count.sectors / count.warps
+            text = f"{count.warps:,} requests, {count.sectors:,} sectors, {ratio:.3g} a request, {share:.0f} % wasted"
+            rows.append((act, text))
+    for act in ("shared load", "shared store"):
+        if (count := kernel.total(act)).warps:
+            text = f"{count.warps:,} requests, {count.passes:,} wavefronts, {count.conflicts:,} bank conflicts"
+            rows.append((act, text))
+    for act in ("global atomic", "shared atomic"):
+        if (count := kernel.total(act)).warps:
+            text = f"{count.warps:,} requests of {count.lanes:,} lanes, up to {count.most} lanes at one address"
+            rows.append((act, text))
+    rows.append(("active lanes of a warp", f"{kernel.total('block').active:.4g} of 32"))
+    if kernel.has_flops:
+        intensity = "" if kernel.intensity is None else f", {kernel.intensity:.3g} a byte of global sectors"
+        rows.append(("FLOPs", f"{kernel.arithmetic.flops:,}{intensity}"))
+    share, why = occupancy(kernel, limits, registers)
+    unknown = "" if registers else "; registers are not known, --registers gives them"
+    rows.append((f"occupancy, {limits.device}", f"{share:.0f} %: {why}{unknown}"))
+    return rows
+
+
+def _show(kernel: KernelCounts, limits: Limits, registers: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..checker.metrics.page import described as phrases
+
+    out = console()
+    out.print(Text(f"{kernel.name}, grid {kernel.grid}, block {kernel.block}", "bold"))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, text in _facts(kernel, limits, registers):
+        table.add_row(Text(name), Text(text))
+    out.print(table)
+    lines = Table(box=None, show_header=False, pad_edge=False)
+    for line in kernel.lines:
+        if words := phrases(line):
+            lines.add_row(Text(f"{Path(line.file).name}:{line.number}"), Text("; ".join(words)))
+    out.print()
+    out.print(lines)
+    out.print()
+
+
+def _as_json(kernel: KernelCounts, limits: Limits, registers: int) -> dict[str, Any]:
+    from ..checker.metrics.names import occupancy, of_kernel, of_line
+
+    share, why = occupancy(kernel, limits, registers)
+    named = of_kernel(kernel) | {"sm__maximum_warps_per_active_cycle_pct": share}
+    lines = [
+        {"file": line.file, "line": line.number, "metrics": of_line(line), "flops": line.arithmetic.flops,
+         "bytes_wasted": sum(line[f"global {what}"].wasted for what in ("load", "store", "atomic")),
+         "lanes_at_one_address": max((count.most for act, count in line.acts.items() if "atomic" in act), default=0)}
+        for line in kernel.lines
+    ]  # fmt: skip
+    return {
+        "kernel": kernel.name, "grid": kernel.grid, "block": kernel.block, "gpu": limits.device, "limited_by": why,
+        "metrics": named, "flops": kernel.arithmetic.flops, "intensity": kernel.intensity, "lines": lines,
+    }  # fmt: skip

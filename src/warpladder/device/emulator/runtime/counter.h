@@ -1,0 +1,63 @@
+// Counts of a launch by place in the code, in builds for metrics: what warps do, and what their accesses cost.
+//
+// Each thread leaves a list of what it did: basic blocks that it entered and accesses that it made. When a block of
+// threads has ended, the lists of each warp's lanes are run together, as the hardware runs them: of all lanes the ones
+// at the lowest address in the code go on, with one step. So lanes that took another branch, or another number of turns
+// of a loop, come together after it.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../headers/interface.h"
+
+namespace emu {
+
+enum class Act : uint8_t { block, load, store, atomic, shared_load, shared_store, shared_atomic };
+
+// Of all warps that came to one place in the code.
+struct Count {
+    uint64_t warps = 0;    // times that a warp came
+    uint64_t lanes = 0;    // active lanes, of all times
+    uint64_t sectors = 0;  // of 32 bytes, in global memory
+    uint64_t bytes = 0;    // different bytes that were asked for
+    uint64_t passes = 0;   // through shared memory's banks, or through one address by an atomic operation
+    uint64_t least = 0;    // passes that so many bytes take without a conflict
+    uint64_t most = 0;     // lanes of a warp at one address
+};
+
+class Counter {
+  public:
+    // Most steps of a block's threads that are held.
+    static constexpr size_t MOST = size_t(1) << 27;
+
+    void begin();  // a launch
+    void note(unsigned block, unsigned thread, Act act, uint32_t code, uintptr_t address, size_t size);
+    void forget(unsigned block, unsigned thread);  // it has not entered the kernel before
+    void flush();  // the blocks that ran have ended
+    bool full() const { return held_ > MOST; }
+    std::string text() const;  // a line for each place: act, code, and the fields of Count
+
+  private:
+    struct Step {
+        uint32_t code;
+        Act act;
+        uint8_t size;
+        uintptr_t address;
+    };
+    void run(const std::vector<const std::vector<Step>*>& lanes);
+    void access(Count& count, Act act, const std::vector<const Step*>& active);
+
+    std::map<std::pair<unsigned, unsigned>, std::vector<Step>> steps_;  // by block and thread
+    std::map<std::pair<Act, uint32_t>, Count> counts_;
+    size_t held_ = 0;
+    std::pair<unsigned, unsigned> last_{~0u, ~0u};
+    std::vector<Step>* own_ = nullptr;  // steps of that thread
+};
+
+#ifdef EMU_COUNT
+inline Counter counter;
+#endif
+
+}  // namespace emu
