@@ -8,7 +8,8 @@ from html import escape
 from .measure import KernelCounts, Line, plural, text_of
 
 _STYLE = """
-:root { color-scheme: light dark; --ink: #222; --faint: #777; --paper: #fff; --good: #4c9f70; --bad: #c8553d; --line: #ddd }
+:root { color-scheme: light dark; --ink: #222; --faint: #777; --paper: #fff; --line: #ddd; --good: #4c9f70;
+  --bad: #c8553d }
 @media (prefers-color-scheme: dark) { :root { --ink: #ddd; --faint: #999; --paper: #1b1b1b; --line: #444 } }
 body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
   max-width: 78rem; padding: 0 1rem }
@@ -49,7 +50,8 @@ def _source(file: str, lines: Sequence[Line]) -> str:
         line = by_number.get(number)
         total, least = cost.get(number, (0, 0))
         good, bad = 12 * least / most, 12 * max(0, total - least) / most
-        bar = f'<span class="bar good" style="width:{good:.2f}em"></span><span class="bar" style="width:{bad:.2f}em"></span>'
+        bar = f'<span class="bar good" style="width:{good:.2f}em"></span>'
+        bar += f'<span class="bar" style="width:{bad:.2f}em"></span>'
         lanes = f"{line['block'].active or _lanes(line):.1f}" if line else ""
         words = "; ".join(described(line)) if line else ""
         rows.append(
