@@ -259,9 +259,11 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     if (region->view) region->view->touched |= write ? 2 : 1;
     if (write && !region->shared) run_->launch.effects |= 1;
 #ifdef EMU_COUNT
-    if (!region->symbol && !region->module)
-        counted(me, Act(unsigned(atomic && atomic < 4 ? Act::atomic : write ? Act::store : Act::load)
-            + (region->shared ? 3 : 0)), code, region->shared ? address - uintptr_t(block_of(me).shared) : address, size);
+    if (!region->symbol && !region->module) {
+        Act act = atomic && atomic < 4 ? Act::atomic : write ? Act::store : Act::load;
+        if (region->shared) act = Act(unsigned(act) + 3);
+        counted(me, act, code, region->shared ? address - uintptr_t(block_of(me).shared) : address, size);
+    }
 #endif
     remember(me, *region, address, size, write, atomic, code);
 }
