@@ -5,6 +5,7 @@ costs the rest.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,19 +19,24 @@ from reproduced_reports import SMALL, reproduced
 from warpladder.appendix.reproduce import Reproducer, Watcher
 from warpladder.appendix.reproduce.claims import Claim, Finding
 from warpladder.appendix.reproduce.definition import definition, parse, template
+from warpladder.appendix.reproduce.experiments import Found
 from warpladder.appendix.reproduce.expressions import Expression, Unmeasured
 from warpladder.appendix.reproduce.kinds.climbed import is_disturbed
 from warpladder.appendix.reproduce.kinds.climbs import calmer
 from warpladder.appendix.reproduce.kinds.trainings import pytorch_weights
 from warpladder.appendix.reproduce.provenance import Provenance, checksum
 from warpladder.appendix.reproduce.report.page import page
+from warpladder.appendix.reproduce.report.pictures import lines, under
+from warpladder.appendix.reproduce.report.prose import claims
 from warpladder.appendix.reproduce.report.side_by_side import aligned
-from warpladder.appendix.reproduce.results import Reproduction, Value
+from warpladder.appendix.reproduce.resolve import Measured, table
+from warpladder.appendix.reproduce.results import Column, Lines, ReportRow, ReportTable, Reproduction, Series, Value
 from warpladder.appendix.reproduce.texts import Figures, counted
 from warpladder.data import load
 from warpladder.errors import ConfigError
 from warpladder.machine.facts import busy_seconds, own_seconds
 from warpladder.nets import mlp
+from warpladder.report.figures.svg import picture as picture_of
 from warpladder.results import RungResult
 from warpladder.results.sweep import Sweep
 
@@ -105,6 +111,26 @@ def test_a_first_look_judges_no_accuracy() -> None:
     own.value_of = lambda place, measure: Value(here=0.95)
     judged = own.judged(Claim("It learns.", "%", least=90, figure="right"))
     assert (judged.verdict, judged.value and judged.value.here) == ("cannot be judged", 0.95)
+
+
+def test_a_gain_within_the_ranges_cannot_be_judged() -> None:
+    """By the median it is 1.25 times as fast; but a slow repetition of one is slower than a fast one of the other."""
+    gain = Claim("It is faster.", "x", least=1.1, figure="slow / fast", because="of tiles")
+    wide = figures({"rows/native": Value(here=0.008, least=0.007, most=0.0125)}).judged(gain)
+    assert (wide.verdict, wide.reason) == ("cannot be judged", "the ranges of what is compared overlap")
+    assert wide.value is not None and wide.value.least == pytest.approx(0.72)
+    assert wide.value.most == pytest.approx(0.012 / 0.007) and "0.72 to 1.71" in claims([[wide]], [""])
+    narrow = figures({"rows/native": Value(here=0.008, least=0.0079, most=0.0081)}).judged(gain)
+    assert narrow.verdict == "holds"
+    for unsettled in (replace(gain, most=4.0), replace(gain, least=2.0)):  # a window, and a gain that no repetition has
+        judged = figures({"rows/native": Value(here=0.008, least=0.007, most=0.0125)}).judged(unsettled)
+        assert judged.verdict in ("holds", "does not hold")
+    assert Expression("abs(slow - fast)", KNOWN).ends(figures().lookup) == (None, None)
+
+
+def test_reasons_are_joined_to_a_sentence() -> None:
+    judged = figures().judged(replace(CLAIM, own=1.2, because="work is left out"))
+    assert judged.reason == "the report's own figures or program give 1.2; work is left out"
 
 
 def test_verdicts_are_counted() -> None:
@@ -237,6 +263,36 @@ def test_pytorch_draws_weights_within_the_root_of_the_inputs() -> None:
     for name, inputs in (("1.weight", 784), ("1.bias", 784), ("3.weight", 256), ("3.bias", 256)):
         most = float(np.abs(drawn[name]).max())
         assert 0.7 / inputs**0.5 < most <= 1 / inputs**0.5, name
+
+
+def test_curves_and_marks_on_each_other_are_seen() -> None:
+    """Two curves that lie on each other have other widths; marks of points at one place are at several places."""
+    pytest.importorskip("matplotlib")
+    x = (1.0, 2.0, 3.0)
+    same, other = Series("a", x, (1.0, 0.5, 0.2), marks=("1", "2", "3")), Series("c", x, (3.0, 2.0, 1.0))
+    picture = Lines("Loss", Column("epoch"), Column("loss"), (same, replace(same, label="b"), other))
+    assert under(picture) == [1, 0, 0]
+    drawing = picture_of("t", "alt", lines(picture))
+    widths = re.findall(r"stroke-width: ([\d.]+); stroke-linecap: square", drawing)
+    assert {"4.2", "1.6"} <= {f"{float(width):.1f}" for width in widths}
+    placed = re.findall(r'<text [^>]*x="([-\d.]+)" y="([-\d.]+)">1</text>', drawing)
+    assert len(placed) == len(set(placed)) >= 2, "of a tick and two marks, one without a free place left out"
+
+
+def test_a_row_states_why_one_of_its_figures_is_missing() -> None:
+    class Timed(Found):
+        def value(self, rung: str, measure: str) -> Value | None:
+            return Value(here=2.0) if measure == "epoch_seconds" else None
+
+        def reason(self, rung: str) -> str:
+            return "not trained for its accuracy"
+
+    columns = (Column("epoch", "s", measure="epoch_seconds"), Column("right", "%", measure="test_accuracy"))
+    row = ReportRow(("loops",), here="rows/loops")
+    (made,) = table(ReportTable("Times", ("rung",), columns, (row,)), Measured(rows=Timed())).rows
+    assert (made.reason, made.remark) == ("", "not trained for its accuracy")
+    (whole,) = table(ReportTable("Times", ("rung",), columns[:1], (row,)), Measured(rows=Timed())).rows
+    assert whole.remark == ""
 
 
 TURNS = """

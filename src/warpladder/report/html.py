@@ -43,9 +43,9 @@ def table(
 def wide(label: str, content: str) -> str:
     """Wide content, which a narrow screen scrolls, with a hint; the keyboard scrolls it too."""
     return (
-        '<p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" '
+        '<div class="wide"><p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" '
         f'tabindex="0" aria-label="{escape(label)}">'
-        f"{content}</div>"
+        f"{content}</div></div>"
     )
 
 

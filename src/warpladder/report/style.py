@@ -52,6 +52,10 @@ nav a { display: inline-block; padding: .2rem 0; }
 .sorted > input:focus-visible ~ .by { outline: 2px solid var(--rung); }
 .scroll { overflow-x: auto; }
 .hint { display: none; margin: 0 0 .3rem; color: var(--soft); font-size: .8rem; }
+.wide { timeline-scope: --wide; } .wide > .scroll { scroll-timeline: --wide inline; }
+@supports (timeline-scope: --wide) { .wide > .hint { height: 0; margin: 0; overflow: hidden;
+  animation: more linear; animation-timeline: --wide; } }
+@keyframes more { from, to { height: auto; margin: 0 0 .3rem; } }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums;
   margin-bottom: .8rem; }
 th, td { padding: .4rem .6rem; text-align: right; vertical-align: top; border-bottom: 1px solid var(--line);
@@ -86,7 +90,7 @@ figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-hei
   overflow: visible; }
 .finding { max-width: 52rem; }
 p code, li code { font: .88em ui-monospace, "SFMono-Regular", Consolas, "Liberation Mono", monospace; }
-code span, .option { white-space: nowrap; }
+code span, .option { display: inline-block; max-width: 100%; overflow-wrap: anywhere; }
 .claims { list-style: none; margin: .4rem 0 1rem; padding: 0; max-width: 58rem; }
 .claims li { border-left: .2rem solid var(--line); padding: .1rem 0 .1rem .8rem; margin: 0 0 .8rem; }
 .claims li > span { display: block; font-size: .9rem; }

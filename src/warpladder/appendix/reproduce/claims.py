@@ -23,7 +23,7 @@ class Claim:
 
     claim : in words. unit : of its figures. reported : the figure that the report gives, None where it gives none.
     least, most : the tolerance, which is fixed before anything is measured: the claim holds if the figure measured here
-    is not outside.
+    is not outside. A claim of a gain, "x" with `least` alone, cannot be judged if repetitions contradict each other.
     figure : an expression of it, in base units. own : the same of the report's own figures or of its own program, where
     that is known: if it is outside the tolerance and the figure measured here is not, the claim holds here only.
     because : why it cannot be judged anywhere, for a claim without a figure; else what must be known.

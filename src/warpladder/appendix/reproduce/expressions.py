@@ -7,10 +7,12 @@ them, of which the first that was measured counts.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from ...errors import ConfigError
@@ -20,6 +22,9 @@ from .results import UNITS, Value
 
 #: A figure's value by its name; None where it was not measured.
 Lookup = Callable[[str], Value | None]
+
+#: Combinations of least and most of an expression's figures that are tried at most.
+CORNERS = 256
 
 _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -92,6 +97,27 @@ class Expression:
             As by a division by zero.
         """
         return self._of(self.tree, lookup)
+
+    def ends(self, lookup: Lookup) -> tuple[float | None, float | None]:
+        """Least and most that the expression has, were each figure anywhere in its range; (None, None) without ranges.
+
+        Correct for expressions that rise or fall with each figure: one with `abs`, or with many figures, has no ends.
+        """
+        values = {name: value for name in self.names if (value := lookup(name)) is not None}
+        ranges = [
+            [replace(value, here=end, least=end, most=end) for end in dict.fromkeys((value.least, value.most))]
+            if value.least is not None and value.most is not None
+            else [value]
+            for value in values.values()
+        ]
+        if "abs" in self.text or not 1 < math.prod(map(len, ranges)) <= CORNERS:
+            return None, None
+        corners = (dict(zip(values, corner, strict=True)) for corner in product(*ranges))
+        try:
+            found = [float(self.value(corner.get)) for corner in corners]
+        except ArithmeticError:
+            return None, None
+        return (min(found), max(found)) if all(map(math.isfinite, found)) else (None, None)
 
     def _of(self, node: Any, lookup: Lookup) -> Any:
         if isinstance(node, ast.Constant):

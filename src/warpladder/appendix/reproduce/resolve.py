@@ -10,23 +10,11 @@ from typing import Any
 
 from ...errors import WarpladderError
 from ...errors.arguments import shown
+from .curves import is_here, lines
 from .definition import Definition
 from .experiments import NOT_HERE, NOT_QUICK, NOT_YET, Found
 from .kinds.launches import launch_table
-from .results import (
-    UNITS,
-    UNMEASURED,
-    Bars,
-    Classified,
-    Column,
-    Lines,
-    Photo,
-    ReportRow,
-    ReportTable,
-    Section,
-    Series,
-    Value,
-)
+from .results import UNITS, UNMEASURED, Bars, Classified, Column, Photo, ReportRow, ReportTable, Section, Value
 from .texts import Figures
 
 
@@ -138,11 +126,6 @@ class _Maker:
         )
 
 
-def is_here(series: Series) -> bool:
-    """True if a curve was measured here."""
-    return series.source == "here"
-
-
 def _pictures(planned: Sequence[Any], found: Measured, kind: str) -> tuple[Any, ...]:
     """Photos or scores that their experiments have, each under the title and text of its place."""
     out = []
@@ -161,7 +144,8 @@ def table(planned: ReportTable, found: Measured, missing: str = NOT_HERE) -> Rep
     for row in planned.rows:
         values = tuple(_value(row, at, column, found) for at, column in enumerate(planned.columns))
         rung, reason = _about(row, planned, values, found, missing)
-        rows.append(replace(row, values=values, rung=rung, reason=reason))
+        remark = row.remark or _partly(row, planned, values, found)
+        rows.append(replace(row, values=values, rung=rung, reason=reason, remark=remark))
     for at, column in enumerate(planned.columns):
         if column.measure.startswith(("speedup:", "change:")):
             rows = _speedups(rows, at, column, planned, found)
@@ -249,6 +233,19 @@ def _about(
     return rung_name, NOT_YET if under_way else missing
 
 
+def _partly(row: ReportRow, planned: ReportTable, values: tuple[Value, ...], found: Measured) -> str:
+    """Reason why a row that has figures lacks one that its rung could have; empty otherwise."""
+    if all(value.here is None for value in values):
+        return ""
+    for column, value in zip(planned.columns, values, strict=True):
+        for place in places(row, column) if value.here is None and measure_of(row, column) else ():
+            name, _, rung = place.partition("/")
+            experiment = found.get(name)
+            if rung and experiment is not None and (reason := experiment.reason(rung)):
+                return reason
+    return ""
+
+
 def _speedups(rows: list[ReportRow], at: int, column: Column, planned: ReportTable, found: Measured) -> list[ReportRow]:
     """Rows with a column "speedup:MEASURE:first", ":above" or ":over": how many times faster than the first row that
     has the measure, than the one above, or than what the row itself names in `over`; "change:MEASURE:..." is how much
@@ -288,8 +285,16 @@ def compared(rows: Sequence[ReportRow], measure: str, found: Measured) -> list[V
     for own, other in zip(here, others, strict=True):
         gain = None if own is None or other is None else _against(own.here, other.here, what)
         disturbed = own is not None and other is not None and (own.disturbed or other.disturbed)
-        out.append(None if gain is None else Value(here=gain, disturbed=disturbed))
+        least, most = (None, None) if what != "speedup" else _range(own, other)
+        out.append(None if gain is None else Value(here=gain, least=least, most=most, disturbed=disturbed))
     return out
+
+
+def _range(own: Value | None, other: Value | None) -> tuple[float | None, float | None]:
+    """Range of how many times as fast, where both times have one."""
+    if own is None or other is None or not own.least or not own.most or other.least is None or other.most is None:
+        return None, None
+    return other.least / own.most, other.most / own.least
 
 
 def before(figures: list[Any], which: str) -> list[Any]:
@@ -304,27 +309,6 @@ def _against(own: float | None, other: float | None, what: str) -> float | None:
     if own is None or other is None or not own:
         return None
     return other / own if what == "speedup" else own - other
-
-
-def lines(planned: Lines, found: Measured) -> Lines:
-    """Curves: those that have points."""
-    series = [made for each in planned.series if (made := _series(each, planned, found)) is not None]
-    return replace(planned, series=tuple(series))
-
-
-def _series(planned: Series, axes: Lines, found: Measured) -> Series | None:
-    if not planned.here:
-        x, y = (
-            tuple(value * UNITS[axis.unit] for value in values)
-            for values, axis in ((planned.x, axes.x), (planned.y, axes.y))
-        )
-        return replace(planned, x=x, y=y, source="theirs" if planned.source == "theirs" else "reported")
-    name, _, rung = planned.here.partition("/")
-    experiment = found.get(name)
-    points = None if experiment is None else experiment.curve(rung, planned.curve)
-    if experiment is None or points is None:
-        return None
-    return replace(planned, x=tuple(points[0]), y=tuple(points[1]), marks=experiment.marks(rung, planned.curve))
 
 
 def bars(planned: Bars, found: Measured) -> Bars:

@@ -69,8 +69,11 @@ class Figures:
             here = expression.value(self.lookup)
         except Unmeasured as error:
             return replace(claim, verdict="cannot be judged", reason=self.why(error.name), command=command)
+        least_here, most_here = expression.ends(self.lookup)
         value = Value(
             here=float(here),
+            least=least_here,
+            most=most_here,
             scaled=any(each.scaled for each in values.values()),
             disturbed=any(each.disturbed for each in values.values()),
         )
@@ -80,12 +83,14 @@ class Figures:
             return replace(claim, verdict="cannot be judged", reason="a first look trains too little for it")
         if value.disturbed:
             return replace(claim, verdict="cannot be judged", reason="it was measured while other processes ran")
+        if claim.unit == "x" and most is None and least is not None and _is_open(value, least):
+            return replace(claim, verdict="cannot be judged", reason="the ranges of what is compared overlap")
         if not math.isfinite(float(here)) or not _within(float(here), least, most):
             return replace(claim, verdict="does not hold", reason=claim.because)
         own = None if claim.own is None else claim.own * unit
         if own is not None and not _within(own, least, most):
             theirs = f"the report's own figures or program give {shown(own, claim.unit)} {claim.unit}".rstrip(" x")
-            return replace(claim, verdict="holds here only", reason=". ".join(filter(None, (theirs, claim.because))))
+            return replace(claim, verdict="holds here only", reason="; ".join(filter(None, (theirs, claim.because))))
         return replace(claim, verdict="holds", reason=claim.because)
 
     def command(self, names: Sequence[str]) -> str:
@@ -101,6 +106,11 @@ class Figures:
             if found is not None and (reason := found.without(rung, measure)):
                 return reason
         return NOT_QUICK if self.quick else NOT_HERE
+
+
+def _is_open(value: Value, least: float) -> bool:
+    """True if repetitions contradict each other: by some there is a gain of `least` times, by others a loss."""
+    return value.least is not None and value.most is not None and value.least < 1 <= least <= value.most
 
 
 def _within(value: float, least: float | None, most: float | None) -> bool:

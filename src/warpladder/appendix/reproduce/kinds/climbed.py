@@ -260,4 +260,7 @@ MEASURES: dict[str, Any] = {
     "error": lambda results, result: (
         None if result.check is None or result.check.error is None else Value(here=result.check.error)
     ),
+    "bound": lambda results, result: (
+        None if result.check is None or result.check.bound is None else Value(here=result.check.bound)
+    ),
 }

@@ -37,18 +37,35 @@ def lines(picture: Lines) -> Callable[[Canvas], None]:
         ax = canvas.axes(legend + 280, 64, 16, 12, legend + 46)
         own = dict(zip((each.label for each in picture.series if each.source == "here"), styles(), strict=False))
         rest = islice(styles(), len(own), None)
-        for number, each in enumerate(picture.series):
+        for number, (each, below) in enumerate(zip(picture.series, under(picture), strict=True)):
             style = own[each.label] if each.source == "here" else own.get(each.of) or next(rest)
-            _curve(ax, each, picture, style, number)
+            _curve(ax, each, picture, style, number, below)
         _axes(ax, picture)
+        _marks(ax, picture)
         canvas.legend(*ax.get_legend_handles_labels(), across)
 
     return draw
 
 
-def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object], number: int) -> None:
-    """One curve, with the marks of its points. Each is thinner than those before it, and has its markers at other
-    points, so that curves that lie on each other are all seen.
+def under(picture: Lines) -> list[int]:
+    """Number of later curves that lie on each curve: as good as the same points, to a hundredth of the axis."""
+    ys = [value for each in picture.series for value in each.y]
+    log = "y" in picture.log and min(ys) > 0
+
+    def height(value: float) -> float:
+        return math.log(value) if log else value
+
+    near = (height(max(ys)) - height(min(ys))) / 100
+
+    def is_on(one: Series, other: Series) -> bool:
+        return one.x == other.x and all(abs(height(a) - height(b)) <= near for a, b in zip(one.y, other.y, strict=True))
+
+    return [sum(is_on(each, later) for later in picture.series[at + 1 :]) for at, each in enumerate(picture.series)]
+
+
+def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object], number: int, below: int) -> None:
+    """One curve. One with others on it is wider, and has its markers at other points, so
+    that curves that lie on each other are all seen. below : number of later curves on it.
     """
     x = [value / UNITS[picture.x.unit] for value in each.x]
     y = [value / UNITS[picture.y.unit] for value in each.y]
@@ -57,21 +74,36 @@ def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object
     ax.plot(
         x, y, color=colour, linestyle=(0, (2, 2)) if hollow else dash, marker=mark, markersize=6 if len(x) < 2 else 5,
         markevery=1 if each.marks or len(x) < 12 else (number * 3 % (len(x) // 8), len(x) // 8),
-        linewidth=max(1.2, 4.2 - 0.6 * number), markerfacecolor=PAPER if hollow else colour,
+        linewidth=min(1.6 + 2.6 * below, 12.0), markerfacecolor=PAPER if hollow else colour,
         markeredgecolor=colour if hollow else PAPER, markeredgewidth=1.2 if hollow else 0.6,
         label=clipped(_name(each), 48),
     )  # fmt: skip
-    for text, at in zip(each.marks, zip(x, y, strict=True), strict=False):
-        ax.annotate(
-            text,
-            at,
-            (0, 8 if number % 2 == 0 else -16),
-            textcoords="offset points",
-            ha="center",
-            fontsize=10,
-            color=SOFT,
-            annotation_clip=False,
-        )
+
+
+#: Shifts in pixels of a mark from its point: above, below, right and left of it.
+SHIFTS = ((0, 8), (0, -16), (16, -4), (-16, -4), (14, 8), (-14, 8), (14, -16), (-14, -16))
+
+
+def _marks(ax: Axes, picture: Lines) -> None:
+    """A text next to each marked point, where no other text or point is; none where there is no such place."""
+    ax.get_xlim(), ax.get_ylim()  # scales are up to date from here on
+    points = [
+        (text, ax.transData.transform((x / UNITS[picture.x.unit], y / UNITS[picture.y.unit])))
+        for each in picture.series
+        for text, x, y in zip(each.marks, each.x, each.y, strict=False)
+    ]
+    taken = [(at[0] - 3, at[1] - 3, at[0] + 3, at[1] + 3) for _, at in points]
+    for text, at in points:
+        half = 3 * len(text) + 1
+        for right, up in SHIFTS:
+            box = (at[0] + right - half, at[1] + up, at[0] + right + half, at[1] + up + 9)
+            if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
+                taken.append(box)
+                ax.annotate(
+                    text, at, (right, up), xycoords="figure pixels", textcoords="offset points", ha="center",
+                    fontsize=10, color=SOFT, annotation_clip=False,
+                )  # fmt: skip
+                break
 
 
 def _axes(ax: Axes, picture: Lines) -> None:
@@ -142,7 +174,8 @@ def bars(picture: Bars) -> Callable[[Canvas], None]:
         ax.set_ylim(len(rows) - 0.4, -0.6)
         low = _bar_axis(ax, picture, [figure / unit for _, own, _ in rows for _, figure in own if figure is not None])
         for y, (label, own, value) in enumerate(rows):
-            write(ax, clipped(label, 64), (0, y - 0.5 + 8 / height))
+            text = clipped(label, 80)
+            write(ax, text, (0, y - 0.5 + 8 / height), fontsize=11.5 * min(1.0, 54 / max(1, len(text))))
             for number, (name, figure) in enumerate(own):
                 if figure is None:
                     continue

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from ..claims import Claim
 from ..results import Diagram
-from .figures import measured, shown
+from .figures import measured, shown, spread
 
 
 def prose(text: str, kind: str = "note") -> str:
@@ -55,8 +55,11 @@ def claims(same: Sequence[Sequence[Claim]], labels: Sequence[str]) -> str:
 
 
 def figure(claim: Claim) -> str:
-    """The figure measured here, with its unit."""
-    return f"{measured(claim.value, claim.unit)}{_unit(claim)}" if claim.value is not None else ""
+    """The figure measured here, with its unit and its range."""
+    if claim.value is None:
+        return ""
+    between = spread(claim.value, claim.unit)
+    return f"{measured(claim.value, claim.unit)}{_unit(claim)}" + (f", {between}" if between else "")
 
 
 def wanted(claim: Claim) -> str:

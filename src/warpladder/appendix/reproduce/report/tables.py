@@ -32,7 +32,9 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
     here = [any(_any(each, at, "here") for each in tables) or not sources[at] for at in range(len(first.columns))]
     heads = [_below(first.heads)]
     for at, column in enumerate(first.columns):
-        names = [called for _, called in sources[at]] + [label or "here" for label in labels] * here[at]
+        names = [label or "here" for label in labels] * here[at]
+        names[:0] = [called for name, called in sources[at] if name == "reported"]  # here comes next, seen on a phone
+        names += [called for name, called in sources[at] if name != "reported"]
         heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
     rows = []
     for number, row in enumerate(first.rows):
@@ -40,8 +42,10 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
         remarks = _remarks([replace(each, reason="") if each.reason in common else each for each in same], labels)
         cells = [_below(row.label) + remarks]
         for at, column in enumerate(first.columns):
-            cells += [escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]]
+            known = {name: escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]}
+            cells += [text for name, text in known.items() if name == "reported"]
             cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
+            cells += [text for name, text in known.items() if name != "reported"]
         is_measured = any(value.here is not None for each in same for value in each.values)
         rows.append(("rung" if is_measured else "none", cells))
     texts = [f"Rows without a figure: {reason}." for reason in common]

@@ -1,0 +1,35 @@
+"""Curves of a report's pictures: those that were measured, and those that the report states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .experiments import Found
+from .results import UNITS, Lines, Series
+
+
+def lines(planned: Lines, found: Mapping[str, Found | None]) -> Lines:
+    """Curves: those that have points."""
+    series = [made for each in planned.series if (made := _series(each, planned, found)) is not None]
+    return replace(planned, series=tuple(series))
+
+
+def _series(planned: Series, axes: Lines, found: Mapping[str, Found | None]) -> Series | None:
+    if not planned.here:
+        x, y = (
+            tuple(value * UNITS[axis.unit] for value in values)
+            for values, axis in ((planned.x, axes.x), (planned.y, axes.y))
+        )
+        return replace(planned, x=x, y=y, source="theirs" if planned.source == "theirs" else "reported")
+    name, _, rung = planned.here.partition("/")
+    experiment = found.get(name)
+    points = None if experiment is None else experiment.curve(rung, planned.curve)
+    if experiment is None or points is None:
+        return None
+    return replace(planned, x=tuple(points[0]), y=tuple(points[1]), marks=experiment.marks(rung, planned.curve))
+
+
+def is_here(series: Series) -> bool:
+    """True if a curve was measured here."""
+    return series.source == "here"
