@@ -103,6 +103,26 @@ def test_rounding_does_not_pass_as_a_finer_one(precision: str, claimed: str) -> 
     assert verdict.reason.startswith(("update", "loss")), verdict.reason
 
 
+class Scaling(Rounding):
+    """Makes no update where a gradient is not finite, as scalers of a loss do, and writes a NaN as GPUs write it."""
+
+    NAN = np.array(0x7FFFFFFF, np.uint32).view(np.float32)
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        before = self.state()
+        log = super().run(order, first, last)
+        if not np.isfinite(self.state().params).all():
+            params = np.where(np.isnan(before.params), self.NAN, before.params).astype(np.float32)
+            self.set_state(before.but(params=params))
+        return log
+
+
+@pytest.mark.parametrize(("precision", "passes"), [("fp16", True), ("bf16", False)])
+def test_only_fp16_may_leave_out_a_step_that_is_not_finite(precision: str, passes: bool) -> None:
+    verdict = verify(partial(Scaling, precision=precision), nets.softmax((1, 8, 8)), TrainConfig(), precision=precision)
+    assert verdict.passed == passes and (passes or "finite after" in verdict.reason), verdict.reason
+
+
 EVERY_LIAR = (*LIARS, *WRONG_STEPS)
 #: In bf16, one liar for each set of checks that may be the first to see it, and those too small to be seen; .ci/run has
 #: the others. In fp32 test_verify.py has all of them by day.
