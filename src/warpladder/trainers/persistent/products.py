@@ -146,3 +146,15 @@ def all_fastest(
     """`fastest` of each phase that has a tile."""
     found = (fastest(phase, capacity, blocks, teams) for phase in kind)
     return [each for each in found if each is not None]
+
+
+def dealt(phases: list[tuple[PhaseProduct, PhaseTile]], blocks: int) -> float:
+    """Cycles of the busiest block where all tiles of several phases are dealt to the blocks in turn."""
+    busy, first = [0.0] * blocks, 0
+    for phase, tile in phases:
+        count = phase.count(tile)
+        cycles = phase.cycles(tile, count, max(1, blocks // count))
+        for number in range(count):
+            busy[(first + number) % blocks] += cycles
+        first = (first + count) % blocks
+    return max(busy)
