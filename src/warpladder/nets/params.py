@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -27,7 +26,6 @@ class ParamSlice:
     stop: int
 
 
-@lru_cache(maxsize=64)
 def param_slices(net: Net) -> tuple[ParamSlice, ...]:
     """Parameter tensors of a net, in the order of the flat buffer, without gaps."""
     known: dict[str, tuple[ParamSlice, ...]] = vars(net)  # a net does not change: worked out once, as `Net.shapes`

@@ -15,7 +15,7 @@ import numpy as np
 from ..machine.precision import Precision, named
 from ..nets import Net
 from ..nets.params import views
-from .verdict import distance
+from .verdict import distance, distances
 
 # Times the witness's error in a term: BLAS adds in many accumulators, a single one rounds more, and RESERVE covers the
 # rest.
@@ -87,7 +87,9 @@ class BiasSums:
         named = views(self.net, gradient)
         for layer in self.truth:
             name = f"{layer}.bias"
-            error = max(distance(got, named[name]) for got in self._one_by_one(layer))
+            want = named[name]
+            off = np.square(np.stack(list(self._one_by_one(layer))) - want)
+            error = float(np.max(distances(off, np.broadcast_to(np.square(want), off.shape))))
             if not error * reserve <= bounds[name]:
                 return _sentence(name, error, "where its terms are added one after the other", bounds[name], reserve)
         return ""

@@ -12,8 +12,9 @@ derivative. For a sum, as in SGD, that is the sum of its terms' absolute values.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +26,13 @@ from ..ops.update import reference as update
 from ..optimizers import SGD
 from .tolerance import bound
 
+if TYPE_CHECKING:
+    from .places import Places
+    from .reference import ReferenceTrainer
+
 UPDATE = 8  # roundings from a gradient to a weight in SGD
+DRAWS = 4  # of the signs of errors
+FEW = 4  # samples of a draw, at least, if each draw has its own
 NUDGE = 2.0**-16  # share of an input's size by which it is moved for a central difference
 
 
@@ -158,3 +165,26 @@ def error_scales(
     # a result is rounded itself, even where its derivative is zero: a gradient over its own root
     change, *after = (np.maximum(total, np.abs(result)) for total, result in zip(totals, results(*given), strict=True))
     return change, dict(zip(slots, after, strict=True))
+
+
+def spread(
+    reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray, rng: np.random.Generator,
+    places: Places | None,
+) -> np.ndarray:  # fmt: skip
+    """Largest error of each gradient, (param_count,), from errors of the outputs, (n, *out_shape), by DRAWS draws of
+    their signs: of few outputs the mean would be too small.
+
+    Each draw has its own share of many samples, and stands for all of them: errors of samples add by their squares, so
+    that the largest of the draws, times the root of their number, is at least all samples' error.
+    entering : `activations` of the samples. places : of the samples, if the net draws masks.
+    """
+    n, largest = len(errors), np.zeros(reference.net.param_count)
+    shares = DRAWS if n >= FEW * DRAWS else 1
+    order = rng.permutation(n)
+    for draw in range(DRAWS):
+        some = order[draw % shares :: shares]
+        signs = rng.choice((-1.0, 1.0), errors[some].shape)
+        at = None if places is None else places[some]
+        found = reference.pulled_back([each[some] for each in entering], signs * errors[some], places=at)
+        np.maximum(largest, np.sqrt(shares) * np.abs(found), out=largest)
+    return largest

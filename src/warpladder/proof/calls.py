@@ -26,8 +26,10 @@ MOST_REACH = 1024
 CALLS_SHARE = 0.03  # share of the proof's seconds that each of four long runs may add
 SET_BYTES = 1 << 25  # bytes of a data set of many steps, at most
 SHORT = 3  # steps of a short call, at most: calls of so many steps are compared with the reference
+MIDDLE = 4  # times as many steps as a call within an epoch has
 BATCHES = 2  # distinct batches of a data set of many steps
 MOST_EPOCHS = 80
+MOST_STEPS = 4  # full batches of such an epoch, below this number
 LATEST = 2.0**30  # updates made before, at most, if every step is made with the same numbers
 
 
@@ -120,6 +122,7 @@ class _CallChecks:
         shift = BATCHES * int(rng.integers(1, 5)) if moves else 0
         n = (steps - 1) * self.batch + part
         order, later = self._order(n, has_loss), self._order(n + shift * self.batch, has_loss)
+        later = replace(later, shuffle=not order.shuffle)
         if config.batch_size is None or context.net.is_random:  # a full batch may be added in the order of storage
             later = order
         first, moved = self._run([order]), self._run([later])
@@ -130,17 +133,37 @@ class _CallChecks:
         what = f"{steps} steps in one call and, {shift} steps later in an epoch, in short calls"
         self._check("range", what, [(log, StepLog.joined(parts))], second, end, moved.start.step + steps)
         context.check_count(end, first.start.step + steps, f"after {steps} steps in one call")
+        self._check_middle(own, second, moved, shift, steps)
         return bool(np.all(np.isfinite(end.params)))
+
+    def _check_middle(self, own: GuardedTrainer, second: GuardedTrainer, run: _Run, shift: int, steps: int) -> None:
+        """Check a long call that neither begins nor ends an epoch."""
+        context, (order,) = self.context, run.orders
+        length = max(SHORT + 1, steps // MIDDLE)
+        if steps < length + 2:
+            return
+        at = shift + int(context.rng.integers(1, steps - length))
+        log = self._begin(own, run).run(order, at, at + length)
+        what = f"{length} steps from step {at} of an epoch in one call"
+        context.check_log(log, order, length, what)
+        end = context.state(own, f"after {what}").copied()
+        parts = self._short_calls(self._begin(second, run), order, at, at + length)
+        what = f"{what} and in short calls"
+        self._check("range", what, [(log, StepLog.joined(parts))], second, end, run.start.step + length)
 
     def check_epochs(self, own: GuardedTrainer, second: GuardedTrainer) -> bool:
         """Check epochs in one call and one after the other; False if weights overflow."""
         context, config = self.context, own.config
-        n = BATCHES * self.batch if config.batch_size is None else self.batch + rest_of(context.net, self.batch, 1)
+        n = BATCHES * self.batch
+        if config.batch_size is not None:
+            n = int(context.rng.integers(2, MOST_STEPS)) * self.batch + self._rest()
         steps = config.steps(n)
         count = max(3, min(self.reach // steps, MOST_EPOCHS))
-        order = self._order(n, True)
+        order = replace(self._order(n, True), shuffle=True)
         first = min(order.epoch, 2**32 - count)
-        run = self._run([replace(order, epoch=first + epoch, shuffle=True) for epoch in range(count)])
+        orders = [replace(order, epoch=first + epoch) for epoch in range(count)]
+        orders[-1] = replace(self._order(n, True), shuffle=True)  # the last does not follow the others
+        run = self._run(orders)
         logs = _epochs_at_once(context, self._begin(own, run), run.orders)
         end = context.state(own, f"after {count} epochs in one call").copied()
         moved = replace(run, start=self._count(run.start)) if config.steady else run
@@ -153,6 +176,10 @@ class _CallChecks:
         self._check("epochs", what, pairs, second, end, moved.start.step + count * steps)
         context.check_count(end, run.start.step + count * steps, f"after {count} epochs in one call")
         return bool(np.all(np.isfinite(end.params)))
+
+    def _rest(self) -> int:
+        """Samples of a partial batch, or of a full one."""
+        return int(self.context.rng.integers(rest_of(self.context.net, self.batch, 1), self.batch + 1))
 
     def _order(self, n: int, has_loss: bool) -> Order:
         """An epoch with losses, or one without, of any number, beyond 2^16 among them."""

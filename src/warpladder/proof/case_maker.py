@@ -33,10 +33,9 @@ from .witness import amplified_errors, misfit, misfit_in_coarse
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 CANDIDATES = 64  # samples screened for each one wanted, before a net counts as having too many kinks
-SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some of them useless
-SPARE_SHARE = 64  # samples wanted for each one more that is drawn, in other formats
-STARTS = 32  # initial weights that are tried until every tensor moves
-REDRAWS = 8  # batches that are tried at a state until one is fit
+# samples drawn for each one wanted where a coarse format makes some useless, and wanted for each one more elsewhere
+SPARE, SPARE_SHARE = 4, 64
+STARTS, REDRAWS = 32, 8  # starts tried until every tensor moves, and batches at a state until one is fit
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
@@ -141,8 +140,9 @@ class CaseMaker:
                 weights[positions] = data.train_weight
             rate = rate if steps else self._rate(step)
             steps.append(step)
-            after, held = step.after(config.but(learning_rate=rate, schedule=Constant()))
-            state = State(after, held, step.state.step + 1, step.buffers)
+            if wanted.updates:  # else all steps begin at the start
+                after, held = step.after(config.but(learning_rate=rate, schedule=Constant()))
+                state = State(after, held, step.state.step + 1, step.buffers)
         dataset = self._dataset(wanted.name, x_all, y_all, source.scale, weights)
         return ReferenceCase(wanted.name, dataset, order, tuple(steps), wanted.updates)
 
@@ -326,7 +326,8 @@ class CaseMaker:
     def _exact(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
         """State on a grid, and samples on another, whose largest logit is clear: the last sums are not exact."""
         coarse = self.precision.coarse
-        screens = has_classes(self.net, coarse) and bool(np.any(state.params))
+        weights = (w for w in views(self.net, state.params).values() if w.ndim > 1)
+        screens = has_classes(self.net, coarse) and any(map(np.any, weights))  # else logits are biases, exactly
         x, y = source(self.rng, count + screens * ((SPARE - 1) * count if coarse else count // SPARE_SHARE + SPARE))
         seen = pixels(x, source.scale).astype(np.float64)
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)

@@ -16,7 +16,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Conv2d, ElementLoss, Net
+from ..nets import Conv2d, CrossEntropyLoss, ElementLoss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
 from ..trainers.base import State
@@ -39,6 +39,8 @@ FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients of a full 
 AT_ZERO = 16
 # terms of an output's bias there, one for each sample and pixel: targets of four levels give terms that round alike
 TERMS_AT_ZERO = 1 << 10
+REPEATS = 8  # samples for each one that a batch has twice
+TIES = 8  # samples whose logits all tie, at least
 INK = 0.1  # share of numbers other than zero where no other samples are fit
 VISIBLE = 1 / 16  # share of an update that a visible setting changes
 # settings of optimizers that may be too small to see, and the value at which each has no effect
@@ -109,12 +111,15 @@ class Cases:
     exact : two full batches and a partial one, computed without rounding before the last kink; as `stored` if
         convolutions are transformed or a layer before that kink always rounds.
     zeros : a few samples at a state of zeros, at which all logits tie and no unit is active.
-    ties : a full batch at that state, checked by its log alone: dy has two values a class there, whose sums cancel, and
-        like terms round alike, so that a long sum is inaccurate in every program.
-    floats : float32 samples in the stored order, one more than a batch, from update 0 on; the others are within a run.
-    stored : of the size of `exact`; general bytes, or samples of the data set as they are.
+    ties : full batches at weights of zero and logits of which some tie, checked by their logs alone: sums cancel there,
+        and like terms round alike, so that a long sum is inaccurate in every program.
+    floats : float32 samples in the stored order, two batches, from update 0 on; the others are within a run.
+    stored : one more than a batch of general bytes, or samples of the data set as they are; some are there twice.
     far : as many samples as the data set has, and more than 16 bits count: the step that takes the last of them, a
         drawn one, and the last step of the epoch.
+    single : a data set of one sample; None where none is fit.
+    sized : exactly as many samples as the data set has, where `far` has more, in the order of an epoch of the run: a
+        drawn step, and the last one; or None.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
     source, screened : source of samples as they are, and all sources of general samples.
     name : name of the real data set, or "".
@@ -162,14 +167,45 @@ class Cases:
         few = max(rest, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
         blank = [*quarters, Quarters(net, np.uint8, ink=INK, outputs=outputs)]
         self.zeros = make.case("zeros", self._order(few), blank, steps=[0], start=nothing)
-        self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
-        self.floats = make.case("floats", self._order(b + rest, shuffle=False), floats, fresh=True)
-        self.stored = make.case("stored", self._order(usual), screened)
+        tied = self._order(b * -(-TIES // b))
+        self.ties = make.case(
+            "ties", tied, quarters, steps=range(config.steps(tied.n)), start=self._tied(nothing), updates=False
+        )  # fmt: skip
+        is_cut = config.batch_size is not None
+        self.floats = make.case("floats", self._order(2 * b if is_cut else b + rest, shuffle=False), floats, fresh=True)
+        some = min(make.distinct, b - b // REPEATS)
+        self.stored = make.case("stored", self._order(b + rest if is_cut else usual), screened, distinct=some)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
+        is_known = data is None or far.n == len(data.train_x) or net.normalizes
+        self.sized = None if is_known else self._sized(make, len(data.train_x), long)  # type: ignore[union-attr]
+        self.single = None if net.normalizes else self._single(make, floats)
         self.source, self.screened = bytes_like, screened
         self.maker = make
         self.predicted, self.pools = make_pools(make, (Noise(net, np.float32, outputs), bytes_like), 2 * b + 3)
         self.seconds = time.perf_counter() - began
+
+    def _sized(self, make: CaseMaker, n: int, sources: Sequence[SampleSource]) -> ReferenceCase:
+        """Case of an epoch of the run: a drawn step, and the last one, whose batch may be partial."""
+        config, steps = self.config, self.config.steps(n)
+        epoch = min(self.epoch_with_loss(int(self.rng.integers(config.epochs))), 2**32 - 2)
+        drawn = int(self.rng.integers(steps))
+        order = Order(config.seed % 2**32, epoch, n, config.shuffle)
+        return make.case("sized", order, sources, steps=sorted({drawn, steps - 1}))
+
+    def _single(self, make: CaseMaker, sources: Sequence[SampleSource]) -> ReferenceCase | None:
+        """Case of a data set of one sample; None if the net has none that is fit to judge by."""
+        try:
+            return make.case("single", self._order(1), sources)
+        except NoReferenceStep:
+            return None
+
+    def _tied(self, nothing: np.ndarray) -> np.ndarray:
+        """Zeros (param_count,), but for the biases of logits: some of them tie, and not the first alone."""
+        out, last = nothing.copy(), param_slices(self.net)[-1]
+        if isinstance(self.net.loss, CrossEntropyLoss) and len(last.shape) == 1 and last.stop - last.start > 2:
+            count = last.stop - last.start
+            out[last.start + self.rng.permutation(np.arange(1, count))[: max(2, count // 2)]] = 1.0
+        return out
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
         """Order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would
@@ -231,7 +267,8 @@ class Cases:
             return make_learnt(self.maker, self.screened, self.history.end)
 
     def __iter__(self) -> Iterator[ReferenceCase]:
-        return iter((self.exact, self.zeros, self.ties, self.floats, self.stored, self.far))
+        every = (self.exact, self.zeros, self.ties, self.floats, self.stored, self.far, self.sized, self.single)
+        return iter([case for case in every if case is not None])
 
     def strong(self, steps: Iterable[ReferenceStep]) -> TrainConfig:
         """Settings at a rate, a power of two, at which every tensor's update outweighs the tensor in these steps."""

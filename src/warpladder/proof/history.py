@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +21,13 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
 from ..nets import Net
-from ..nets.params import param_slices, views
+from ..nets.params import param_slices
 from ..ops.update import reference as update
 from ..optimizers import SGD
 from ..trainers.base import State, goals
 from .bounds import loss_bound, step_bounds
 from .case_maker import CaseMaker
-from .places import places_in
+from .places import Places, places_in
 from .reference import ReferenceTrainer
 from .samples import SampleSource
 from .whole_batches import cancelled_biases
@@ -45,6 +46,7 @@ TWINS = 6  # of a history in a precision whose factors are rounded
 MOMENTS = 8  # updates of a run that are tried as the first
 TOTAL = 1.0  # share of the loss that all steps take off, to first order
 AT_ONCE = 1 << 14  # numbers of a block of parameters, few enough to stay in the cache
+EVERY = 5  # steps of a twin for which a difference of gradients holds; no multiple of an epoch's steps
 LATEST = 2.0**24  # updates made before a history with a constant rate, at most
 
 
@@ -135,89 +137,133 @@ def _followed(
 ) -> ReferenceHistory:  # fmt: skip
     """ReferenceHistory of these epochs: the reference, and the distance of its twin."""
     net, precision, n = maker.net, maker.precision, len(dataset.train_x)
-    true = _Trajectory(net, config, dataset, orders, start)
     bounds = step_bounds(net, config.batch(n), precision, config)
     more = config.optimizer.host_rounding(start.step + 1)
-    drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
+    true, twins = _Trajectory(net, config, start), list[_Trajectory]()
     for _ in range(TWINS if precision.coarse else 1):
         noise = rng.choice((-1.0, 1.0), (2 + precision.coarse, net.param_count))
         for place in param_slices(net):
             noise[0, place.start : place.stop] *= bounds[place.name] + more
         noise[1] *= STORED * precision.roundoff
         noise[2:] *= precision.factors
-        twin = _Trajectory(net, config, dataset, orders, start, noise)
+        twins.append(_Trajectory(net, config, start, noise))
+    _train(true, twins, dataset, orders)
+    drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
+    for twin in twins:
         drift = {name: max(drift[name], off) for name, off in _norms(net, twin.end - true.end).items()}
-        loss_drift = np.maximum(loss_drift, np.maximum.accumulate(np.abs(twin.losses - true.losses)))
-    stored = _norms(net, len(true.losses) * STORED * precision.roundoff * true.end)
+        loss_drift = np.maximum(loss_drift, np.maximum.accumulate(np.abs(np.subtract(twin.losses, true.losses))))
+    losses, outputs = np.array(true.losses), true.trainer.predict(dataset.train_x, dataset.scale)
+    stored = _norms(net, len(losses) * STORED * precision.roundoff * true.end)
     tolerances = {name: max(MARGIN * drift[name], SHOWS * true.least[name], stored[name]) for name in drift}
     tolerances |= dict.fromkeys(cancelled_biases(net), math.inf)  # their gradient is rounding errors alone
     # a loss is a difference of outputs, whose errors do not fall with it
-    size = float(np.max(np.abs(true.losses))) + float(np.max(np.abs(true.outputs)))
+    size = float(np.max(np.abs(losses))) + float(np.max(np.abs(outputs)))
     allowed = MARGIN * (loss_drift + loss_bound(net, config.batch(n), precision) * size)
     movements = _norms(net, true.end - start.params)
     return ReferenceHistory(
-        config, dataset, orders, start, true.losses, allowed, true.end, movements, tolerances, true.smallest
+        config, dataset, orders, start, losses, allowed, true.end, movements, tolerances, true.smallest
     )
 
 
+#: Samples, labels or targets, places, and the samples' shares of the loss.
+_Batch = tuple[np.ndarray, np.ndarray | None, Places | None, Any]
+
+
 class _Trajectory:
-    """Epochs trained by the reference; as a twin, with rounding errors added.
+    """Steps of the reference; as a twin, with rounding errors added.
+
+    A twin stays so close to the truth that its gradient differs slowly: the difference is computed in every EVERY-th
+    step, and holds until the next one.
 
     noise : (2 or 3, param_count) float64, or None: shares of an update and of a parameter that are added to the
         parameter after each step, and, if factors are rounded, the share of a parameter that is added only while a step
-        computes its gradients.
-    losses : (steps,) float64; end, outputs : parameters and outputs after the last step.
+        computes its gradients, in every step.
+    losses : one for each step; end : parameters after the last step.
     least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
     """
 
-    def __init__(
-        self, net: Net, config: TrainConfig, dataset: Dataset, orders: tuple[Order, ...], start: State,
-        noise: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
-        trainer = ReferenceTrainer(net, config, start)
-        losses: list[float] = []
-        sizes: list[dict[str, float]] = []
-        trainer.load(dataset)
-        n = len(dataset.train_x)
-        batch, number, optimizer = config.batch(n), start.step, config.optimizer
-        is_plain = isinstance(optimizer, SGD) and not (
+    def __init__(self, net: Net, config: TrainConfig, start: State, noise: np.ndarray | None = None) -> None:
+        self.net, self.config, self.noise, self.number = net, config, noise, start.step
+        self.trainer = ReferenceTrainer(net, config, start)
+        self.losses: list[float] = []
+        self.sizes: list[dict[str, float]] = []
+        self.rounded = None if noise is None or len(noise) == 2 else 1 + noise[2]
+        self.off: tuple[float, np.ndarray | float] = 0.0, 0.0  # a twin's loss and gradient less the true ones
+        optimizer = config.optimizer
+        self.is_plain = isinstance(optimizer, SGD) and not (
             optimizer.momentum or optimizer.weight_decay or config.clip_value or config.clip_norm
         )
-        rates = config.rates(number, number + len(orders) * config.steps(n), n).tolist()
-        all_x, all_y = trainer.batch(np.arange(n))
-        rounded = None if noise is None or len(noise) == 2 else 1 + noise[2]
-        for order in orders:
-            indices = order.indices(0, n)
-            for step in range(config.steps(n)):
-                some = indices[step * batch : (step + 1) * batch]
-                exact = trainer.params
-                if rounded is not None:
-                    trainer.params = exact * rounded
-                places = places_in(net, order, step * batch, step * batch + len(some))
-                y = None if all_y is None else all_y[some]
-                entering = trainer.activations(all_x[some], places)
-                shares = None if trainer.shares is None else trainer.shares.at(some)
-                loss, _, moved = trainer.gradients(all_x[some], y, None, entering, places, shares)
-                trainer.buffers = trainer.moved_buffers(entering)
-                trainer.params = exact
-                rate = rates[len(losses)]
-                number += 1
-                if is_plain:
-                    _step(trainer.params, moved, rate, noise)
-                else:
-                    after, slots = update.step(trainer.params, moved, trainer.slots, config, rate, number)
-                    np.subtract(after, trainer.params, out=moved)
-                    if noise is not None:
-                        _add_errors(after, moved.copy(), noise)
-                        slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
-                    trainer.params, trainer.slots = after, slots
-                if noise is None:
-                    sizes.append(_norms(net, moved))
-                losses.append(loss)
-        self.losses, self.end = np.array(losses), trainer.params
-        self.outputs = trainer.predict(dataset.train_x, dataset.scale)
-        self.least = {name: min(size[name] for size in sizes) for name in (sizes[0] if sizes else ())}
-        self.smallest = min((float(np.sqrt(sum(each**2 for each in size.values()))) for size in sizes), default=0.0)
+
+    def gradients(self, batch: _Batch) -> tuple[float, np.ndarray]:
+        """Loss and gradient of a batch."""
+        trainer, exact = self.trainer, self.trainer.params
+        if self.rounded is not None:
+            trainer.params = exact * self.rounded
+        x, y, places, shares = batch
+        entering = trainer.activations(x, places)
+        loss, _, gradient = trainer.gradients(x, y, None, entering, places, shares)
+        trainer.buffers = trainer.moved_buffers(entering)
+        trainer.params = exact
+        return loss, gradient
+
+    def near(self, batch: _Batch, true: tuple[float, np.ndarray], step: int) -> tuple[float, np.ndarray]:
+        """A twin's loss and gradient, from the true ones of the same step."""
+        if self.rounded is not None:
+            return self.gradients(batch)
+        if step % EVERY == 0:
+            loss, gradient = self.gradients(batch)
+            self.off = loss - true[0], gradient - true[1]
+        return true[0] + self.off[0], true[1] + self.off[1]
+
+    def step(self, loss: float, moved: np.ndarray, rate: float) -> None:
+        """Make a step by a gradient, which is overwritten."""
+        trainer, noise = self.trainer, self.noise
+        self.number += 1
+        if self.is_plain:
+            _step(trainer.params, moved, rate, noise)
+        else:
+            after, slots = update.step(trainer.params, moved, trainer.slots, self.config, rate, self.number)
+            np.subtract(after, trainer.params, out=moved)
+            if noise is not None:
+                _add_errors(after, moved.copy(), noise)
+                slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
+            trainer.params, trainer.slots = after, slots
+        if noise is None:
+            self.sizes.append(_norms(self.net, moved))
+        self.losses.append(loss)
+
+    @property
+    def end(self) -> np.ndarray:
+        return self.trainer.params
+
+    @property
+    def least(self) -> dict[str, float]:
+        return {name: min(size[name] for size in self.sizes) for name in self.sizes[0]}
+
+    @property
+    def smallest(self) -> float:
+        return min(float(np.sqrt(sum(each**2 for each in size.values()))) for size in self.sizes)
+
+
+def _train(true: _Trajectory, twins: list[_Trajectory], dataset: Dataset, orders: tuple[Order, ...]) -> None:
+    """Train epochs by the reference and by its twins."""
+    n, config, trainer = len(dataset.train_x), true.config, true.trainer
+    batch, steps = config.batch(n), config.steps(n)
+    trainer.load(dataset)
+    all_x, all_y = trainer.batch(np.arange(n))
+    rates = config.rates(true.number, true.number + len(orders) * steps, n).tolist()
+    for number, order in enumerate(orders):
+        indices = order.indices(0, n)
+        for step in range(steps):
+            some = indices[step * batch : (step + 1) * batch]
+            at = places_in(true.net, order, step * batch, step * batch + len(some))
+            shares = None if trainer.shares is None else trainer.shares.at(some)
+            samples = all_x[some], None if all_y is None else all_y[some], at, shares
+            found = true.gradients(samples)
+            done = number * steps + step
+            for twin in twins:
+                twin.step(*twin.near(samples, found, done), rates[done])
+            true.step(*found, rates[done])
 
 
 def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarray | None) -> None:
@@ -238,4 +284,7 @@ def _add_errors(params: np.ndarray, moved: np.ndarray, noise: np.ndarray) -> Non
 
 
 def _norms(net: Net, values: np.ndarray) -> dict[str, float]:
-    return {name: float(np.linalg.norm(tensor)) for name, tensor in views(net, values).items()}
+    """Norm of each tensor of a flat buffer."""
+    places = param_slices(net)
+    squares = np.add.reduceat(np.square(values), [place.start for place in places])
+    return dict(zip((place.name for place in places), np.sqrt(squares).tolist(), strict=True))

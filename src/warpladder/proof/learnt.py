@@ -1,11 +1,12 @@
-"""Reference steps at extremes: samples that are nearly learnt or far from it, logits up to 10^4, errors near zero and
-huge. They begin from trained weights.
+"""Reference steps at extremes: samples that are nearly learnt or far from it, logits up to 10^4 and all below zero,
+errors near zero and huge, saturated activations, large and small numbers inside of a net, and some units that are
+always 0. They begin from trained weights.
 
 The last layer is changed so that its logits get the wanted size; nothing before it changes, so samples stay away from
 kinks. A probability near 1 loses digits in p - 1, and a large logit has a large rounding error: how much of either
 reaches each gradient is computed with the reference, and added to what a step may be off by.
 
-Where the loss is squared, pixels and biases are scaled by a power of two, which scales all numbers exactly.
+Elsewhere pixels and biases are scaled by a power of two, or the last layer after an activation that is curved.
 """
 
 from __future__ import annotations
@@ -16,34 +17,52 @@ import numpy as np
 
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
-from ..nets import BCEWithLogitsLoss, Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, MaxPool2d, ReLU, Upsample2d
+from ..nets import (
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    BCEWithLogitsLoss,
+    Conv2d,
+    CrossEntropyLoss,
+    Dropout,
+    Flatten,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    Upsample2d,
+)  # fmt: skip
 from ..nets.params import param_slices, views
 from ..ops.loss import reference as losses
 from ..trainers.base import State, goals
-from .bounds import loss_bound, output_bound, update_bounds
+from .bounds import loss_bound, output_bound, spread, update_bounds
 from .case_maker import CaseMaker, TooManyKinks, Unfit
 from .kinks import has_clear_argmax, has_clear_sign
 from .places import Places, places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
-from .samples import SampleSource
+from .samples import Rescaled, SampleSource
 from .verdict import distance
 from .witness import plain_gradients
 
-LARGEST = 256  # samples in a batch
+LARGEST = 16  # samples in a batch: what is extreme is so in each
 TRIES = 6  # draws of each case
 LEVELS = {"nearly learnt": (1e-3, 1e-1), "learnt": (1e-6, 1e-5)}  # losses of samples
 SPREAD = 5.0, 20.0  # logits of mixed samples
 HUGE = 60.0, 2e4  # logits of samples far from learnt
 LESS_HUGE = 60.0, 1e3  # in a format coarser than fp32
+BELOW = 100.0, 300.0  # by which all logits are below zero: exp of any of them is 0 in float32
+STEEP = 3.0, 12.0  # root mean square of the inputs of activations that saturate
+DEAD, NEVER = 8, 32.0  # units for each one that is dead, and its bias below 0
 POWERS = 5, 12  # powers of two by which pixels are scaled
 MORE_POWERS = 20, 30  # where an optimizer squares no gradient: the more, the smaller are the cuts that show
+INSIDE = 15, 20  # by which numbers inside of the net are scaled there
 FEW_POWERS = 2, 4  # in a format coarser than fp32
 ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
-DRAWS = 4  # of the signs of such errors
-FEW = 4  # samples of a draw, at least, if each draw has its own
 UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
-HOMOGENEOUS = (Linear, Conv2d, ReLU, Dropout, MaxPool2d, Upsample2d, Flatten)
+#: Layers whose output is scaled as their input and biases are, by a power of two exactly.
+HOMOGENEOUS = (
+    Linear, Conv2d, ReLU, LeakyReLU, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten,
+)  # fmt: skip
 
 
 def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.ndarray) -> tuple[ReferenceCase, ...]:
@@ -51,11 +70,9 @@ def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.n
     if maker.net.normalizes:  # a sample far from the others would change theirs
         return ()
     drawer = _Drawer(maker, trained, np.random.default_rng([maker.seed, 4]))
-    kinds = ["mixed", "nearly learnt", "far from learnt"] if drawer.is_classifier else ["tiny", "huge"]
-    if drawer.is_classifier and maker.plain and not maker.precision.coarse:
-        kinds.append("learnt")  # nearly all digits of p - 1 are lost, which others divide by or do not hold
+    kinds = drawer.kinds()
     drawer.rng.shuffle(kinds)
-    found = (drawer.case(kind, sources) for kind in kinds if drawer.can_change)
+    found = (drawer.case(kind, sources) for kind in kinds)
     return tuple(case for case in found if case is not None)
 
 
@@ -70,28 +87,49 @@ class _Drawer:
         self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
         self.is_classifier = isinstance(self.net.loss, CrossEntropyLoss)
         self.coarse = maker.precision.coarse
-        self.drawn: dict[int, _Samples | None] = {}
-        if self.is_classifier:
-            self.can_change = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
-        else:
-            self.can_change = all(isinstance(layer, HOMOGENEOUS) for layer in self.net.layers)
+        self.drawn: dict[tuple[int, float], _Samples | None] = {}
+        self.curves = [i for i, layer in enumerate(self.net.layers) if not isinstance(layer, HOMOGENEOUS)]
+        self.first, self.last = (param_slices(self.net)[at].layer for at in (0, -1))
+
+    def kinds(self) -> list[str]:
+        """Kinds of extremes that the net has."""
+        last = self.net.layers[self.last]
+        is_linear = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
+        kinds = ["steep"] if any(self._before(i) is not None for i in self.curves) else []
+        if not self.curves and self.first != self.last:
+            kinds += ["large inside", "small inside"]
+        if not self.is_classifier:
+            can_scale = not self.curves or (max(self.curves) < self.last and isinstance(last, Linear | Conv2d))
+            return [*kinds, *(["tiny", "huge"] if can_scale else [])]
+        if not is_linear:
+            return kinds
+        kinds += ["mixed", "nearly learnt", "far from learnt"]
+        if len(param_slices(self.net)[-1].shape) == 1:
+            kinds.append("below zero")
+        # nearly all digits of p - 1 are lost, which others divide by or do not hold
+        return [*kinds, *(["learnt"] if self.maker.plain and not self.coarse else [])]
 
     def case(self, kind: str, sources: Sequence[SampleSource]) -> ReferenceCase | None:
         """Case of this kind that is fit to judge by, or None after TRIES draws."""
         for attempt, source in enumerate(each for _ in range(TRIES) for each in sources):
-            drawn = self._samples(attempt, source)
+            power, is_inside = 1.0, kind.endswith("inside")
+            if not self.is_classifier and kind in ("tiny", "huge"):
+                powers = FEW_POWERS if self.coarse else MORE_POWERS if self.maker.plain else POWERS
+                power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(powers))
+            drawn = self._of_kind(kind, attempt, source, power)
             if drawn is None:
                 continue
             state, x, y, entering, order = drawn
-            scale = source.scale
-            if self.is_classifier:
+            scale = source.scale * power
+            if is_inside:
+                state, entering = self._inside(kind, state), []
+            elif self.is_classifier and kind != "steep":
                 state, y = self._sharpened(kind, state, entering[-1])
-            else:
+            elif power != 1:
                 is_binary = isinstance(self.net.loss, BCEWithLogitsLoss)
-                powers = FEW_POWERS if self.coarse else MORE_POWERS if self.maker.plain else POWERS
-                power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(powers))
-                state, scale = self._scaled(state, power), scale * power
                 y = y * y.dtype.type(power) if y.ndim == 2 and not is_binary else y
+                # targets, or inputs that are targets, go with the outputs
+                scale = source.scale if self.curves and (y.ndim == 2 or power > 1) else scale
             labels = goals(self.net, y)
             data = Dataset(kind, x, labels, x[:1], None if labels is None else labels[:1], scale)
             step = self._step(state, data, entering, places_in(self.net, order, 0, len(x)))
@@ -99,24 +137,87 @@ class _Drawer:
                 return ReferenceCase(kind, data, order, (step,))
         return None
 
-    def _samples(self, attempt: int, source: SampleSource) -> _Samples | None:
-        """State, samples, labels and activations of an attempt, the same for all kinds; None if no samples suit."""
-        if attempt not in self.drawn:
+    def _of_kind(self, kind: str, attempt: int, source: SampleSource, power: float) -> _Samples | None:
+        """Samples of a kind, at a state that is changed as far as that does not depend on them."""
+        start = State(self.trained)
+        if kind == "steep":
+            return self._samples((-1 - attempt, 1.0), source, self._steepened(start, source))
+        if kind.endswith("inside"):
+            return self._samples((attempt, 0.0), source, State(self._with_dead_units()))
+        if self.curves and not source.outputs and power < 1:  # inputs that are targets are scaled, and so all changes
+            return self._samples((attempt, power), Rescaled(source, source.scale * power), self._scaled(start, power))
+        drawn = self._samples((attempt, 1.0), source, start)
+        return drawn if power == 1 or drawn is None else (self._scaled(drawn[0], power), *drawn[1:])
+
+    def _samples(self, key: tuple[int, float], source: SampleSource, start: State) -> _Samples | None:
+        """State near `start`, samples, labels and activations, the same for all kinds with this key: number of the
+        attempt, and power of two of the samples' scale; None if no samples suit.
+        """
+        if key not in self.drawn:
             n = min(self.maker.config.batch_size or LARGEST, self.maker.distinct, LARGEST)
             # masks belong to places in the order: with them samples are stored in that order
             is_shuffled = bool(self.rng.integers(2)) and not self.net.is_random
             order = Order(int(self.rng.integers(2**32)), self._epoch(), n, is_shuffled)
             places = places_in(self.net, order, 0, n)
             try:
-                state, x, y = self.maker.suited(State(self.trained), n, source, places)
+                state, x, y = self.maker.suited(start, n, source, places)
             except (TooManyKinks, Unfit):
-                self.drawn[attempt] = None
+                self.drawn[key] = None
             else:
                 reference = ReferenceTrainer(self.net, self.maker.config, state)
                 seen = pixels(x, source.scale).astype(np.float64)
-                entering = reference.activations(seen, places) if self.is_classifier else []
-                self.drawn[attempt] = state, x, y, entering, order
-        return self.drawn[attempt]
+                entering = reference.activations(seen, places) if self.is_classifier and key[0] >= 0 else []
+                self.drawn[key] = state, x, y, entering, order
+        return self.drawn[key]
+
+    def _with_dead_units(self) -> np.ndarray:
+        """Parameters at which some units before a ReLU are 0 for all samples, as in trained nets."""
+        params, net = self.trained.copy(), self.net
+        for name, bias in views(net, params).items():
+            after = int(name.partition(".")[0]) + 1
+            if name.endswith("bias") and after <= self.last and isinstance(net.layers[after], ReLU):
+                bias[self.rng.permutation(len(bias))[: len(bias) // DEAD]] = -NEVER
+        return params
+
+    def _inside(self, kind: str, state: State) -> State:
+        """State at which all that is between the first and the last trained layer is scaled by a power of two."""
+        powers = FEW_POWERS if self.coarse else INSIDE if self.maker.plain else POWERS
+        power = 2.0 ** ((1 if kind == "large inside" else -1) * self._drawn(powers))
+        params = state.params.copy()
+        for place in param_slices(self.net):
+            is_bias = len(place.shape) == 1
+            if place.layer == self.first or (is_bias and place.layer != self.last):
+                params[place.start : place.stop] *= power
+            elif place.layer == self.last and not is_bias:
+                params[place.start : place.stop] /= power
+        return state.but(params=params)
+
+    def _before(self, layer: int) -> int | None:
+        """Number of the trained layer whose outputs, scaled, enter a layer; None if there is none."""
+        trained = {place.layer for place in param_slices(self.net)}
+        for number in range(layer - 1, -1, -1):
+            if number in trained:
+                return number
+            if number in self.curves:
+                return None
+        return None
+
+    def _steepened(self, state: State, source: SampleSource) -> State:
+        """State at which inputs of activations are so large that these saturate."""
+        params = state.params.copy()
+        state, named = state.but(params=params), views(self.net, params)
+        x, _ = source(self.rng, LARGEST)
+        at, entering = 0, pixels(x, source.scale).astype(np.float64)
+        for layer in self.curves:
+            if (before := self._before(layer)) is None:
+                continue
+            inside = ReferenceTrainer(self.net, self.maker.config, state).through(entering, at, layer)
+            factor = self._drawn(STEEP) / max(float(np.sqrt(np.mean(inside**2))), 1e-6)
+            for name in (f"{before}.weight", f"{before}.bias"):
+                if name in named:
+                    named[name] *= factor
+            at, entering = layer, inside * factor
+        return state
 
     def _epoch(self) -> int:
         """An epoch with losses."""
@@ -129,9 +230,10 @@ class _Drawer:
         return round(drawn) if all(isinstance(each, int) for each in between) else drawn
 
     def _scaled(self, state: State, power: float) -> State:
+        """State whose biases are scaled, or all parameters of the last layer after a curve."""
         params = state.params.copy()
         for name, tensor in views(self.net, params).items():
-            if name.endswith("bias"):
+            if name.startswith(f"{self.last}.") if self.curves else name.endswith("bias"):
                 tensor *= params.dtype.type(power)
         return state.but(params=params)
 
@@ -159,6 +261,9 @@ class _Drawer:
             gap = np.log(np.exp(rest - rest.max()).sum(axis=1)) + rest.max() - logits[:, c]
             b[c] += float(np.mean(gap)) - np.log(self._drawn(LEVELS[kind]))
             labels = np.full(n, c)
+        elif kind == "below zero":
+            b -= self._drawn(BELOW) + float(logits.max())
+            labels = np.where(rng.random(n) < 0.5, logits.argmax(axis=1), rng.integers(0, classes, n))
         else:
             b[c] += self._drawn(LESS_HUGE if self.coarse else HUGE) + float(np.ptp(logits))
             labels = np.where(rng.random(n) < 1 / 8, c, others)
@@ -224,7 +329,7 @@ class _Drawer:
         rounding = output_bound(self.net, self.maker.precision) * float(np.sqrt(np.mean(out**2)))
         errors = np.full(out.shape, losses.curvature(loss) * rounding / out.size)
         off = rounding * float(np.abs(losses.backward(loss, out, target)).sum())
-        return self._spread(reference, entering, errors, places), off
+        return spread(reference, entering, errors, self.rng, places), off
 
     def _uncertainty(
         self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray, places: Places | None
@@ -245,24 +350,5 @@ class _Drawer:
         errors = share * (ROUNDINGS * kind.roundoff * (p * every + q) + 2 * p * (1 - p) * every * rounding)
         slope = np.abs(p * every - q).sum(axis=1, keepdims=True)
         own = ROUNDINGS * kind.roundoff * every * np.log(p.shape[1] + 1)
-        return self._spread(reference, entering, errors, places), float(np.sum(share * (slope * rounding + own)))
-
-    def _spread(
-        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray, places: Places | None
-    ) -> np.ndarray:
-        """Largest error of each gradient, (param_count,), by DRAWS drawn signs of the outputs' errors: of few outputs
-        the mean would be too small.
-
-        Each draw has its own share of many samples, and stands for all of them: errors of samples add by their
-        squares, so that the largest of the draws, times the root of their number, is at least all samples' error.
-        """
-        n, largest = len(errors), np.zeros(self.net.param_count)
-        shares = DRAWS if n >= FEW * DRAWS else 1
-        order = self.rng.permutation(n)
-        for draw in range(DRAWS):
-            some = order[draw % shares :: shares]
-            signs = self.rng.choice((-1.0, 1.0), errors[some].shape)
-            at = None if places is None else places[some]
-            found = reference.pulled_back([each[some] for each in entering], signs * errors[some], places=at)
-            np.maximum(largest, np.sqrt(shares) * np.abs(found), out=largest)
-        return largest
+        off = float(np.sum(share * (slope * rounding + own)))
+        return spread(reference, entering, errors, self.rng, places), off

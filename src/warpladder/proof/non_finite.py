@@ -49,6 +49,7 @@ class _NonFiniteChecks:
         some = case.order.indices(step.step * batch, step.step * batch + n)
         self.state = step.state
         self.x = pixels(case.dataset.train_x[some], case.dataset.scale)
+        self.many = np.resize(self.x, (SAMPLES, *self.x.shape[1:]))  # to predict, however small a batch is
         self.y = None if case.dataset.train_y is None else case.dataset.train_y[some]
         self.order = Order(int(context.rng.integers(2**32)), case.order.epoch, n, bool(context.rng.integers(2)))
         self.gradient = self._truth(self.state, self.x)[1]
@@ -117,24 +118,26 @@ class _NonFiniteChecks:
 
     def check_sample(self) -> None:
         """Check that a NaN in a sample goes on to its outputs and to the loss, and not to other samples' outputs."""
-        bad = int(self.context.rng.integers(len(self.x)))
-        x = self.x.copy()
-        x[bad] = np.nan
-        trainer, others = self.trainer, np.arange(len(x)) != bad
+        bad = int(self.context.rng.integers(SAMPLES))
+        many = self.many.copy()
+        many[bad] = np.nan
+        trainer, others = self.trainer, np.arange(SAMPLES) != bad
         trainer.set_state(self.state)
-        clean, out = trainer.predict(self.x, 1.0), trainer.predict(x, 1.0)
+        clean, out = trainer.predict(self.many, 1.0), trainer.predict(many, 1.0)
         # a convolution may meet nothing but its padding, so that no output depends on the sample
         reached = np.isnan(
-            ReferenceTrainer(self.net, self.context.config, self.state).predict(x[bad : bad + 1], 1.0)[0]
+            ReferenceTrainer(self.net, self.context.config, self.state).predict(many[bad : bad + 1], 1.0)[0]
         )
         self._holds(np.all(np.isnan(out[bad][reached])), "outputs of a sample of NaN are finite")
-        if others.any():
-            what = "outputs next to a sample of NaN, and without it,"
-            bounds = {"the output": output_bound(self.net, self.context.cases.precision)}
-            scales = {"the output": output_scale(clean[others])}
-            self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, scales)
+        what = "outputs next to a sample of NaN, and without it,"
+        bounds = {"the output": output_bound(self.net, self.context.cases.precision)}
+        scales = {"the output": output_scale(clean[others])}
+        self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, scales)
         if isinstance(self.net.loss, CrossEntropyLoss) and not reached.any():
             return
+        x = self.x.copy()
+        # not the first or the last sample, if there are others: a data set is another one all the same
+        x[int(self.context.rng.integers(1, len(x) - 1)) if len(x) > 2 else -1] = np.nan
         trainer.load(self._dataset(x))
         where = "a step with a sample of NaN"
         after = self._stepped(self.state, x, where)

@@ -37,11 +37,13 @@ def check_more_predictions(context: ProofContext, trainer: GuardedTrainer, case:
     _check_after_update(context, trainer, case)
     trainer.set_state(context.cases.predicted)
     _check_prediction(context, trainer, pool, few, "in another state than before")
-    for layout, x in _layouts(pool.x[few]).items():
-        _check_prediction(context, trainer, pool, few, layout, x)
+    for size in (2, 3):  # of one sample alone some layouts are like any other
+        some = _which(context, pool, size)
+        for layout, x in _layouts(pool.x[some]).items():
+            _check_prediction(context, trainer, pool, some, layout, x)
     fitting = MANY_BYTES // (pool.x[0].nbytes + pool.truth[0].nbytes)
     many = max(MANY[0], min(fitting, next(n for reach, n in MANY.items() if context.reach >= reach)))
-    which = rng.integers(0, len(pool.x), many + int(rng.integers(1, FEW)))
+    which = rng.integers(0, len(pool.x), (many + int(rng.integers(1, FEW))) | 1)  # no multiple of any chunk
     _check_prediction(context, trainer, pool, which, "many")
 
 
@@ -67,10 +69,13 @@ def _layouts(x: np.ndarray) -> dict[str, np.ndarray]:
     """Arrays of other memory layouts with the samples x, (n, ...), by a name of the layout."""
     wide = np.zeros((2 * len(x), *x.shape[1:]), x.dtype)
     wide[::2] = x
+    broad = np.zeros((*x.shape[:-1], x.shape[-1] + 3), x.dtype)
+    broad[..., 1:-2] = x
     fixed = x.copy()
     fixed.flags.writeable = False
     return {
-        "a view of every other row": wide[::2], "a Fortran-ordered array": np.asfortranarray(x),
+        "a view of every other row": wide[::2], "a view of some columns": broad[..., 1:-2],
+        "a view from the last row on": x[::-1].copy()[::-1], "a Fortran-ordered array": np.asfortranarray(x),
         "a read-only array": fixed,
     }  # fmt: skip
 

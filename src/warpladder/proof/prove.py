@@ -10,7 +10,7 @@ from .context import ProofContext
 from .non_finite import check_non_finite
 from .prediction_checks import check_more_predictions, check_predictions
 from .repeat_checks import check_repeats, check_states
-from .step_checks import check_case, check_learnt
+from .step_checks import check_case, check_learnt, check_like_data
 
 #: The checks without which no proof passes.
 REQUIRED = (
@@ -32,6 +32,9 @@ def prove(context: ProofContext) -> None:
     check_case(context, strong, cases.floats)
     check_case(context, strong, cases.stored, poisoned=True)
     check_case(context, strong, cases.far)
+    for case in (cases.sized, cases.single):
+        if case is not None:
+            check_case(context, strong, case)
     visible = cases.visible()
     if visible is not None:
         check_case(context, context.make(visible, cases.exact.steps[0].state), cases.exact, built=True)
@@ -54,6 +57,7 @@ def prove(context: ProofContext) -> None:
 
     after = [_checksum(case.dataset) for case in cases]
     context.ledger.holds("data", before == after, "data: a data set is not what it was before training")
+    check_like_data(context, own, cases.floats)
 
 
 def _checksum(dataset: Dataset) -> tuple[int, int]:

@@ -73,6 +73,16 @@ class DatasetSamples(SampleSource):
         return self.source.train_x[rows], self.goals(rng, count) if y is None else y[rows]
 
 
+class Rescaled(SampleSource):
+    """Samples of another source, as they are stored, at another scale."""
+
+    def __init__(self, source: SampleSource, scale: float) -> None:
+        self.source, self.dtype, self.scale, self.outputs = source, source.dtype, scale, source.outputs
+
+    def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.source(rng, count)
+
+
 class Quarters(SampleSource):
     """Noise of four levels, or training samples of a data set cut to these levels, blank corners included.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..nets.params import buffer_views, views
@@ -16,6 +18,8 @@ from .whole_batches import buffer_bounds, judged
 #: Largest loss of a sample that is compared where a peer declares deviations: some count rarer labels as so rare.
 COUNTED = 15.0
 EXTREME = 4  # samples at extremes whose outputs are compared
+LIKE = 5  # samples of data sets that are nearly alike, at most
+WIDER = 4.0  # times its bound that a loss there may be off by: no witness has chosen the samples
 
 
 def check_case(
@@ -138,9 +142,48 @@ def _poison(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase,
             return
 
 
+def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
+    """Check losses of data sets of one shape, loaded in turn: the same samples with other labels or targets, and one
+    other sample in the middle.
+    """
+    n = min(LIKE, case.order.n)
+    x, y, middle = case.dataset.train_x[:n], case.dataset.train_y, n // 2
+    other = x.copy()
+    other[middle] = np.flip(x[middle])
+    sets = {"first": (x, None if y is None else y[:n]), "with another sample": (other, None if y is None else y[:n])}
+    if y is not None:
+        labels = (y[:n] + 1) % context.net.out_shape[0] if y.ndim == 1 else -y[:n]
+        sets["with other labels"] = x, labels.astype(y.dtype)
+    state, order = case.steps[0].state, replace(case.order, n=n, shuffle=False)
+    step = middle // context.config.batch(n)
+    reference = ReferenceTrainer(context.net, context.config, state)
+    outputs = np.abs(reference.predict(x, case.dataset.scale)).max()
+    for name, (samples, goal) in sets.items():
+        data = case.dataset.but(
+            train_x=samples.copy(), train_y=None if goal is None else goal.copy(), test_x=samples[:1].copy(),
+            test_y=None if goal is None else goal[:1].copy(),
+        )  # fmt: skip
+        trainer.load(data)
+        trainer.set_state(state)
+        where = f"one of several data sets that are nearly alike, {name}"
+        log = trainer.run(order, step, step + 1)
+        context.check_log(log, order, 1, where)
+        reference.load(data)
+        reference.set_state(state)
+        truth = float(reference.run(order, step, step + 1).loss[0])
+        bound = WIDER * loss_bound(context.net, context.config.batch(n), context.cases.precision)
+        context.ledger.within("loss", "the batch", where, abs(float(log.loss[0]) - truth) / (truth + outputs), bound)
+
+
 def check_learnt(context: ProofContext) -> None:
     """Check steps and outputs at extremes, of samples that are nearly learnt or far from it."""
-    cases = context.cases.learnt
+    every = context.cases.learnt
+    for inside in (False, True):  # weights of other sizes want other rates
+        _check_learnt(context, [case for case in every if case.name.endswith("inside") is inside])
+
+
+def _check_learnt(context: ProofContext, cases: list[ReferenceCase]) -> None:
+    """Check cases by one trainer, at a rate at which all their updates show."""
     if not cases:
         return
     steps = [step for case in cases for step in case.steps]

@@ -105,6 +105,8 @@ def distance(
         np.maximum(off, 0, out=off)
     np.square(off, out=off)
     size = np.square(np.asarray(want if scale is None else scale, np.float64))
+    if off.ndim == 1:
+        return float(np.max(distances(off[None], size[None]), initial=0.0))
     largest = [0.0]
     with np.errstate(divide="ignore", invalid="ignore"):
         for numerator, own in zip(_sums(off), _sums(size), strict=True):
@@ -112,6 +114,17 @@ def distance(
             ratio = np.where(numerator == 0, 0.0, np.sqrt(numerator / denominator))
             largest.append(ratio.max(initial=0.0))
     return float(np.max(largest))  # np.max keeps a NaN, max() may lose it
+
+
+def distances(off: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Distances (tensors,) of tensors of one axis, from squares (tensors, length) of differences and of scales."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = size.sum(axis=1, keepdims=True)
+        each = off / np.maximum(size, total / max(1, size.shape[1]))
+        whole = off.sum(axis=1, keepdims=True) / total
+        ratios = np.sqrt(np.concatenate([np.where(off == 0, 0.0, each), whole], axis=1))
+    ratios[:, -1][~off.any(axis=1)] = 0.0
+    return np.asarray(ratios.max(axis=1))
 
 
 def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:

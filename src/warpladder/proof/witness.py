@@ -27,7 +27,7 @@ from .bounds import loss_bound, output_bound, output_scale, step_bounds, update_
 from .places import Places
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceStep, truth
-from .verdict import distance
+from .verdict import distance, distances
 from .whole_batches import judged
 
 RESERVE = 3.0  # times that the witness's error must fit into each bound
@@ -208,11 +208,16 @@ def fit_to_predict(
     reserve, share = (COARSE_RESERVE, COARSE_SHARE) if precision.coarse else (RESERVE, SHARE)
     outputs = [witness.predict(x, scale) for witness in witnesses]
 
-    def fits(some: slice) -> bool:
-        return all(distance(got[some], truth[some], size[some]) * reserve <= limit for got in outputs)
+    tried = min(len(x), ALONE) if all(distance(got, truth, size) * reserve <= limit for got in outputs) else 0
 
-    tried = min(len(x), ALONE) if fits(slice(None)) else 0
-    found = np.array([i for i in range(tried) if fits(slice(i, i + 1))], np.int64)
+    def fits_alone(got: np.ndarray) -> np.ndarray:
+        if truth.ndim > 2:
+            some = ((got[i : i + 1], truth[i : i + 1], size[i : i + 1]) for i in range(tried))
+            return np.array([distance(*each) * reserve <= limit for each in some], np.bool_)
+        off = np.square(got[:tried].astype(np.float64) - truth[:tried])
+        return distances(off, np.square(size[:tried])) * reserve <= limit
+
+    found = np.flatnonzero(np.all([fits_alone(got) for got in outputs], axis=0))
     return found if len(found) >= share * tried else found[:0]
 
 
