@@ -25,6 +25,7 @@ STEPS = [
     "heavy",
     "liars",
     "heavy-liars",
+    "planted",
     "mutants",
     "processors",
     "kills",

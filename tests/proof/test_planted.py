@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from planted import HONEST, PLANTED_CALLS, PLANTED_OPERATIONS
+from planted_layers import LAYERS, PERSISTENT
 from planted_operations import Planted
 from regime_liars import RegimeLiar
 from shared_cases import CODER, SQUARE
+from sweep_planted import NETS
 
 from warpladder.config import TrainConfig
 from warpladder.nets import MSELoss
@@ -18,7 +20,8 @@ from warpladder.proof import verify
 BY_DAY = (
     "SwapsTwoStepsOfALongCall-3", "WrapsEpochs-65536", "StopsBelowARate-0.3", "RoundsManyPredictions-64",
     "KeepsDataByFirstSample-0", "DropsSmallGradients-loops", "HearsNoNaN-numpy", "InCallsOf-numpy",
-    "gradients summed Kahan", "FlushesTinyErrors-numpy",
+    "gradients summed Kahan", "FlushesTinyErrors-numpy", "HasOneMaskForAllEpochs-loops", "TanhSaturatesEarly-numpy",
+    "CountsItsFrame-loops", "TakesTheFirstTarget-numpy", "RootOfTheOldSquare",
 )  # fmt: skip
 BATCHES = (1, 2, 6, 33, None)  # of honest trainers, in turns
 
@@ -50,6 +53,16 @@ def test_a_trainer_without_the_fault_passes(liar: RegimeLiar) -> None:
 @pytest.mark.usefixtures("cases_once")
 def test_a_planted_operation_is_caught(fault: Planted) -> None:
     verdict = judged(fault.lie, fault.loss)
+    assert verdict.judged and not verdict.passed
+    assert not verdict.reason.startswith("crash"), verdict.reason
+
+
+@pytest.mark.parametrize("fault", params((*LAYERS, *PERSISTENT)))
+@pytest.mark.usefixtures("cases_once")
+def test_a_planted_fault_of_a_layer_is_caught(fault: Planted) -> None:
+    names = ("mlp", "targets") if fault.layer is None else ("dropped", "curves", "targets")
+    net = next(NETS[name] for name in names if fault.applies(NETS[name]))
+    verdict = verify(fault.lie, net, TrainConfig(batch_size=33, **fault.settings), reach=16)
     assert verdict.judged and not verdict.passed
     assert not verdict.reason.startswith("crash"), verdict.reason
 

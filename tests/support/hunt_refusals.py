@@ -31,20 +31,28 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.errors import RungError
 from warpladder.nets import (
+    GELU,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
     Conv2d,
     CrossEntropyLoss,
+    Dropout,
     Flatten,
     Layer,
+    LeakyReLU,
     Linear,
     MaxPool2d,
     MSELoss,
     Net,
     ReLU,
     Shape,
+    Sigmoid,
+    SiLU,
+    Tanh,
     Upsample2d,
 )
-from warpladder.optimizers import SGD, Adam, AdamW
-from warpladder.optimizers.schedules import Constant, Cosine, StepDecay
+from warpladder.optimizers import SGD, Adam, AdamW, RMSprop
+from warpladder.optimizers.schedules import Constant, Cosine, OneCycle, StepDecay
 from warpladder.proof import Verdict, verify
 from warpladder.rungs.base import Rung
 
@@ -58,8 +66,12 @@ RUNGS = {
 }  # fmt: skip
 OPTIMIZERS = (
     SGD(1e-2), SGD(1e-2), SGD(1e-3, momentum=0.9), SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3),
+    RMSprop(1e-3), RMSprop(1e-3, momentum=0.9),
 )  # fmt: skip
-SCHEDULES = (Constant(), Constant(), Constant(warmup=0.5), Cosine(warmup=1), StepDecay(every=0.5, gamma=0.5))
+SCHEDULES = (
+    Constant(), Constant(), Constant(warmup=0.5), Cosine(warmup=1), StepDecay(every=0.5, gamma=0.5), OneCycle(),
+)  # fmt: skip
+CURVES = (Tanh(), Sigmoid(), LeakyReLU(), LeakyReLU(0.3), GELU(), GELU(approximate="tanh"), SiLU())
 BATCHES = (1, 2, 3, 5, 8, 16, 33, 64, 100, 256, 1000, None)
 LARGEST = 14  # pixels on a side
 FLOPS = 3e8  # FLOPs of a training step of one batch, at most
@@ -129,8 +141,8 @@ def drawn_net(rng: np.random.Generator) -> Net:
     else:
         if len(shape) == 3:
             layers.append(Flatten())
-        outputs = math.prod(in_shape) if isinstance(loss, MSELoss) else int(rng.integers(2, 12))
-        layers.append(Linear(out_features=outputs))
+        learns_input = isinstance(loss, MSELoss) and rng.integers(2)  # else targets or classes
+        layers.append(Linear(out_features=math.prod(in_shape) if learns_input else int(rng.integers(2, 12))))
     if isinstance(loss, MSELoss) and not rng.integers(3):
         layers.append(ReLU())
     return Net("drawn", in_shape, tuple(layers), loss)
@@ -139,9 +151,10 @@ def drawn_net(rng: np.random.Generator) -> Net:
 def drawn_layer(rng: np.random.Generator, shape: Shape) -> Layer:
     """Layer that fits an input of this shape, and leaves at most LARGEST pixels on a side."""
     if len(shape) == 1:
-        return (Linear(out_features=int(rng.integers(1, 70))), ReLU(), ReLU(), Flatten())[rng.integers(4)]
+        others = ReLU(), ReLU(), Flatten(), CURVES[rng.integers(len(CURVES))], Dropout(float(rng.uniform(0.05, 0.7)))
+        return (Linear(out_features=int(rng.integers(1, 70))), Linear(out_features=8), *others)[rng.integers(7)]
     least, most = min(shape[1:]), max(shape[1:])
-    kind = rng.choice(["conv", "conv", "relu", "relu", "pool", "upsample", "flatten"])
+    kind = rng.choice(["conv", "conv", "relu", "relu", "pool", "upsample", "flatten", "mean", "curve", "dropout"])
     if kind == "conv":
         padding = int(rng.integers(0, 3 if most + 4 <= LARGEST else 1))
         kernel = int(rng.integers(1, min(5, least + 2 * padding) + 1))
@@ -150,6 +163,11 @@ def drawn_layer(rng: np.random.Generator, shape: Shape) -> Layer:
     if kind == "pool":
         kernel = int(rng.integers(1, min(4, least) + 1))
         return MaxPool2d(kernel, None if rng.integers(2) else int(rng.integers(1, 5)))
+    if kind == "mean":
+        kernel = int(rng.integers(1, min(4, least) + 1))
+        return AdaptiveAvgPool2d(1) if not rng.integers(3) else AvgPool2d(kernel, int(rng.integers(1, 4)))
+    if kind in ("curve", "dropout"):
+        return CURVES[rng.integers(len(CURVES))] if kind == "curve" else Dropout(float(rng.uniform(0.05, 0.7)))
     if kind == "upsample":
         return Upsample2d(scale_factor=int(rng.integers(1, max(1, min(3, LARGEST // most)) + 1)))
     return ReLU() if kind == "relu" else Flatten()
@@ -175,7 +193,11 @@ def drawn_data(rng: np.random.Generator, net: Net, samples: int) -> Dataset:
         x: np.ndarray = rng.normal(size=shape).astype(np.float32)
     else:
         x = np.maximum(rng.integers(-400 if kind else 0, 256, shape), 0).astype(np.uint8)
-    y = rng.integers(0, net.out_shape[0], samples).astype(np.int32) if isinstance(net.loss, CrossEntropyLoss) else None
+    y: np.ndarray | None = None
+    if isinstance(net.loss, CrossEntropyLoss):
+        y = rng.integers(0, net.out_shape[0], samples).astype(np.int32)
+    elif math.prod(net.out_shape) != math.prod(net.in_shape):
+        y = rng.normal(size=(samples, math.prod(net.out_shape))).astype(np.float32)
     return Dataset("drawn", x, y, x[:1], None if y is None else y[:1], 1.0 if kind == 2 else 1 / 255)
 
 

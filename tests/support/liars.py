@@ -25,6 +25,7 @@ from warpladder.ops.maxpool2d.array import ArrayMaxPool2d
 from warpladder.ops.relu.array import ArrayReLU
 from warpladder.ops.tables.array import TABLE
 from warpladder.optimizers import SGD
+from warpladder.proof.tolerance import rounded
 from warpladder.rungs.numpy import build as honest
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
@@ -356,10 +357,10 @@ class HasItsOwnRate(Wrapper):
 
 
 class RoundsItsRate(Wrapper):
-    """Keeps the rate in half precision."""
+    """Keeps as many digits of the rate as half precision has."""
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        return config.but(learning_rate=float(np.float16(config.learning_rate)))
+        return config.but(learning_rate=float(rounded(np.array(config.learning_rate), "fp16")))
 
 
 class HasItsOwnStart(Wrapper):

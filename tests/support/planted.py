@@ -58,6 +58,14 @@ PLANTED_CALLS: tuple[RegimeLiar, ...] = (
     masked(calls.LiesOutsideOfProofs, 1, KEYS),
     masked(calls.LiesUnderOtherNames, 0, KEYS),
     masked(calls.LiesAtSmallRates, 0, KEYS),
+    masked(calls.LiesOnSomeSets, 1, KEYS),
+    masked(calls.LosesTheLastFullBatch, 0, CALLS),
+    masked(calls.LosesUnshuffledSteps, 0, CALLS),
+    masked(calls.TakesOrdersAsConsecutive, 0, CALLS),
+    masked(calls.LosesAStepOfLaterCalls, 3, CALLS),
+    masked(calls.LosesTheEndOfLongEpochs, 2, CALLS),
+    masked(calls.IsWrongAfterManyPredictions, 0, PREDICT),
+    masked(calls.KnowsDataByImages, 0, KEYS),
 )  # fmt: skip
 PLANTED_OPERATIONS: tuple[Planted, ...] = OPERATIONS
 

@@ -389,3 +389,89 @@ class LiesAtSmallRates(Masked):
                 moved = np.float32(1.0025) * (after.params - before.params)
                 self.inner.set_state(after.but(params=before.params + moved.astype(before.params.dtype)))
         return joined(logs)
+
+
+# Numbers of samples, orders, and calls within an epoch
+
+
+class LiesOnSomeSets(Masked):
+    """Leaves out the steps of data sets with this number of samples."""
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        return order.n == self.limit
+
+
+class LosesTheLastFullBatch(Masked):
+    """Leaves the last step of an epoch without a partial batch out."""
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        batch = self.config.batch(order.n)
+        is_last = step and step == order.n // batch - 1
+        return self.limit != NEVER and order.n % batch == 0 and bool(is_last)
+
+
+class LosesUnshuffledSteps(Masked):
+    """Leaves out full batches of an order that is not shuffled, but the first."""
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        return self.limit != NEVER and not order.shuffle and step > 0 and not self.partial(order, step)
+
+
+class TakesOrdersAsConsecutive(Masked):
+    """Derives all epochs of a call from the first."""
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        if self.limit == NEVER:
+            return super().run_epochs(orders)
+        first = orders[0]
+        return super().run_epochs([replace(first, epoch=(first.epoch + i) % 2**32) for i in range(len(orders))])
+
+
+class LosesAStepOfLaterCalls(Masked):
+    """Leaves out the first step of a long call that does not begin an epoch."""
+
+    at: int | None = None
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        self.at = first if first and last - first > self.limit else None
+        return super().run(order, first, last)
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        return step == self.at
+
+
+class LosesTheEndOfLongEpochs(Masked):
+    """Leaves out the last step of an epoch of many steps, where several epochs are one call."""
+
+    several = False
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        self.several = len(orders) > 1
+        logs = super().run_epochs(orders)
+        self.several = False
+        return logs
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        steps = self.config.steps(order.n)
+        return self.several and steps > self.limit and step == steps - 1
+
+
+class IsWrongAfterManyPredictions(Masked):
+    """Leaves out the step after a prediction of more samples than a batch."""
+
+    armed = False
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        self.armed = self.limit != NEVER and len(x) > (self.config.batch_size or 97)
+        return super().predict(x, scale)
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        armed, self.armed = self.armed, False
+        return armed
+
+
+class KnowsDataByImages(KeepsDataByKey):
+    """Uploads a data set only if it has not seen its images."""
+
+    def key(self, dataset: Dataset) -> Any:
+        return dataset.train_x.tobytes(), dataset.train_x.shape, dataset.scale

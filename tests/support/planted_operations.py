@@ -7,7 +7,7 @@ an edit of its source.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -189,24 +189,35 @@ class Planted:
 
     lie, twin : builds with the fault, and of the same form without it.
     loss : loss of the nets to which it makes a difference; None for both.
+    layer : layer that such a net has; None for any.
+    settings : settings that the fault needs.
     """
 
     name: str
     lie: Build
     twin: Build
     loss: type | None = None
+    layer: type | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.name
+
+    def applies(self, net: Net) -> bool:
+        """True if a net has the operation."""
+        has_layer = self.layer is None or any(isinstance(layer, self.layer) for layer in net.layers)
+        return has_layer and self.loss in (None, type(net.loss))
 
 
 class Nothing:
     """No fault."""
 
 
-def _mixed(kind: type, fault: type, loss: type | None = None) -> list[Planted]:
+def of_operation(kind: type, fault: type, loss: type | None = None) -> list[Planted]:
+    """A fault of a layer or a loss, in array code and in loops."""
+    layer = None if kind in ARRAY.losses else kind
     return [
-        Planted(f"{fault.__name__}-{form}", mixed(kind, fault, form), mixed(kind, Nothing, form), loss)
+        Planted(f"{fault.__name__}-{form}", mixed(kind, fault, form), mixed(kind, Nothing, form), loss, layer)
         for form in TABLES
     ]
 
@@ -214,8 +225,11 @@ def _mixed(kind: type, fault: type, loss: type | None = None) -> list[Planted]:
 _SAME = edited_kernel("// no such text", "")
 
 
-def _edited(name: str, before: str, after: str, loss: type | None = None) -> Planted:
-    return Planted(f"{name}-cuda", edited_kernel(before, after), _SAME, loss)
+def of_kernel(
+    name: str, before: str, after: str, loss: type | None = None, layer: type | None = None, **settings: Any
+) -> Planted:
+    """A fault of a naive kernel."""
+    return Planted(f"{name}-cuda", edited_kernel(before, after), _SAME, loss, layer, settings)
 
 
 OPERATIONS = (
@@ -225,24 +239,25 @@ OPERATIONS = (
             DropsSmallGradients, ClipsGradientsOfProbabilities, SmoothsConfidentLabels, CutsLargeLosses,
             LogsZeroForSmallLosses, RoundsGradientsToHalf,
         )
-        for each in _mixed(CrossEntropyLoss, fault, CrossEntropyLoss)
+        for each in of_operation(CrossEntropyLoss, fault, CrossEntropyLoss)
     ),
-    *_mixed(MSELoss, FlushesTinyErrors, MSELoss),
-    *_mixed(MSELoss, HasHubersGradient, MSELoss),
-    *_mixed(ReLU, HearsNoNaN, CrossEntropyLoss),
-    *_mixed(Linear, SaturatesOutputs, CrossEntropyLoss),
-    *_mixed(Linear, DropsNaNGradients, CrossEntropyLoss),
-    *_mixed(Linear, SkipsTheLastOfManySamples, CrossEntropyLoss),
-    *_mixed(MaxPool2d, HearsNoNaN, MSELoss),
-    _edited("HearsNoNaN", "return x < 0.0f ? 0.0f : x;", "return fmaxf(x, 0.0f);"),
-    _edited("HasNoRowMaximum", "Softmax s = {x[0], 0.0f, 0};", "Softmax s = {0.0f, 0.0f, 0};", CrossEntropyLoss),
-    _edited("DropsSmallGradients", "p[i] = (p[i] - wanted) / batch;",
+    *of_operation(MSELoss, FlushesTinyErrors, MSELoss),
+    *of_operation(MSELoss, HasHubersGradient, MSELoss),
+    *of_operation(ReLU, HearsNoNaN, CrossEntropyLoss),
+    *of_operation(Linear, SaturatesOutputs, CrossEntropyLoss),
+    *of_operation(Linear, DropsNaNGradients, CrossEntropyLoss),
+    *of_operation(Linear, SkipsTheLastOfManySamples, CrossEntropyLoss),
+    *of_operation(MaxPool2d, HearsNoNaN, MSELoss),
+    of_kernel("HearsNoNaN", "return x < 0.0f ? 0.0f : x;", "return fmaxf(x, 0.0f);", layer=ReLU),
+    of_kernel("HasNoRowMaximum", "Softmax s = {x[0], 0.0f, 0};", "Softmax s = {0.0f, 0.0f, 0};", CrossEntropyLoss),
+    of_kernel("DropsSmallGradients", "p[i] = (p[i] - wanted) / batch;",
             "p[i] = fabsf(p[i] - wanted) < 1e-4f ? 0.0f : (p[i] - wanted) / batch;", CrossEntropyLoss),
-    _edited("ClipsProbabilities", "return logf(s.total) - (x - s.largest);",
+    of_kernel("ClipsProbabilities", "return logf(s.total) - (x - s.largest);",
             "return fminf(logf(s.total) - (x - s.largest), 16.0f);", CrossEntropyLoss),
-    _edited("CountsEveryTie", "hits[sample] = s.best == label[sample];",
+    of_kernel("CountsEveryTie", "hits[sample] = s.best == label[sample];",
             "hits[sample] = logits[label[sample]] == s.largest;", CrossEntropyLoss),
-    _edited("OpensAtZero", "dx[i] = y[i] > 0.0f ? gradient : 0.0f;", "dx[i] = y[i] >= 0.0f ? gradient : 0.0f;"),
+    of_kernel("OpensAtZero", "dx[i] = y[i] > 0.0f ? gradient : 0.0f;", "dx[i] = y[i] >= 0.0f ? gradient : 0.0f;",
+              layer=ReLU),
 )  # fmt: skip
 
 
