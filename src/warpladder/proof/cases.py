@@ -202,7 +202,8 @@ class Cases:
     def _tied(self, nothing: np.ndarray) -> np.ndarray:
         """Zeros (param_count,), but for the biases of logits: some of them tie, and not the first alone."""
         out, last = nothing.copy(), param_slices(self.net)[-1]
-        if isinstance(self.net.loss, CrossEntropyLoss) and len(last.shape) == 1 and last.stop - last.start > 2:
+        is_classifier = isinstance(self.net.loss, CrossEntropyLoss) and not self.net.normalizes
+        if is_classifier and len(last.shape) == 1 and last.stop - last.start > 2:
             count = last.stop - last.start
             out[last.start + self.rng.permutation(np.arange(1, count))[: max(2, count // 2)]] = 1.0
         return out

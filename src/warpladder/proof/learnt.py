@@ -49,7 +49,7 @@ TRIES = 6  # draws of each case
 LEVELS = {"nearly learnt": (1e-3, 1e-1), "learnt": (1e-6, 1e-5)}  # losses of samples
 SPREAD = 5.0, 20.0  # logits of mixed samples
 HUGE = 60.0, 2e4  # logits of samples far from learnt
-LESS_HUGE = 60.0, 1e3  # in a format coarser than fp32
+LESS_HUGE = 60.0, 1e3  # in a coarse format
 BELOW = 100.0, 300.0  # by which all logits are below zero: exp of any of them is 0 in float32
 STEEP = 3.0, 12.0  # root mean square of the inputs of activations that saturate
 DEAD, NEVER = 8, 32.0  # units for each one that is dead, and its bias below 0
@@ -195,19 +195,14 @@ class _Drawer:
     def _before(self, layer: int) -> int | None:
         """Number of the trained layer whose outputs, scaled, enter a layer; None if there is none."""
         trained = {place.layer for place in param_slices(self.net)}
-        for number in range(layer - 1, -1, -1):
-            if number in trained:
-                return number
-            if number in self.curves:
-                return None
-        return None
+        found = next((i for i in range(layer - 1, -1, -1) if i in trained or i in self.curves), None)
+        return found if found in trained else None
 
     def _steepened(self, state: State, source: SampleSource) -> State:
         """State at which inputs of activations are so large that these saturate."""
-        params = state.params.copy()
+        params, at = state.params.copy(), 0
         state, named = state.but(params=params), views(self.net, params)
-        x, _ = source(self.rng, LARGEST)
-        at, entering = 0, pixels(x, source.scale).astype(np.float64)
+        entering = pixels(source(self.rng, LARGEST)[0], source.scale).astype(np.float64)
         for layer in self.curves:
             if (before := self._before(layer)) is None:
                 continue

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..nets import BCEWithLogitsLoss
 from ..nets.params import buffer_views, views
 from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, output_scale, step_bounds
@@ -147,12 +148,13 @@ def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: Refere
     other sample in the middle.
     """
     n = min(LIKE, case.order.n)
-    x, y, middle = case.dataset.train_x[:n], case.dataset.train_y, n // 2
+    x, y, middle, weight = case.dataset.train_x[:n], case.dataset.train_y, n // 2, case.dataset.train_weight
     other = x.copy()
     other[middle] = np.flip(x[middle])
     sets = {"first": (x, None if y is None else y[:n]), "with another sample": (other, None if y is None else y[:n])}
     if y is not None:
-        labels = (y[:n] + 1) % context.net.out_shape[0] if y.ndim == 1 else -y[:n]
+        is_binary = isinstance(context.net.loss, BCEWithLogitsLoss)
+        labels = (y[:n] + 1) % context.net.out_shape[0] if y.ndim == 1 else is_binary - y[:n]
         sets["with other labels"] = x, labels.astype(y.dtype)
     state, order = case.steps[0].state, replace(case.order, n=n, shuffle=False)
     step = middle // context.config.batch(n)
@@ -161,7 +163,7 @@ def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: Refere
     for name, (samples, goal) in sets.items():
         data = case.dataset.but(
             train_x=samples.copy(), train_y=None if goal is None else goal.copy(), test_x=samples[:1].copy(),
-            test_y=None if goal is None else goal[:1].copy(),
+            test_y=None if goal is None else goal[:1].copy(), train_weight=None if weight is None else weight[:n].copy(),
         )  # fmt: skip
         trainer.load(data)
         trainer.set_state(state)
