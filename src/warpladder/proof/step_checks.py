@@ -163,7 +163,8 @@ def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: Refere
     for name, (samples, goal) in sets.items():
         data = case.dataset.but(
             train_x=samples.copy(), train_y=None if goal is None else goal.copy(), test_x=samples[:1].copy(),
-            test_y=None if goal is None else goal[:1].copy(), train_weight=None if weight is None else weight[:n].copy(),
+            test_y=None if goal is None else goal[:1].copy(),
+            train_weight=None if weight is None else weight[:n].copy(),
         )  # fmt: skip
         trainer.load(data)
         trainer.set_state(state)
