@@ -248,9 +248,8 @@ def test_cases_begin_amid_the_run_and_one_at_its_start(schedule: Schedule) -> No
     assert first.pop("floats") == 0
     assert all(first.values())
     for case in cases:
-        assert [expected.state.step - case.steps[0].state.step for expected in case.steps] == list(
-            range(len(case.steps))
-        )
+        made = [expected.state.step - case.steps[0].state.step for expected in case.steps]
+        assert made == ([0] * len(made) if case.name == "ties" else list(range(len(made))))
         assert all(expected.rate(config) > 0 for expected in case.steps)
         held = [expected.state.slots["exp_avg_sq"] for expected in case.steps]
         assert all(np.all(slot >= 0) for slot in held) and np.any(held[0])
@@ -567,11 +566,11 @@ def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type()
     cases = made_once(nets.cnn((1, 8, 8)), TrainConfig(batch_size=4), "float32")
     batches = {case.name: [expected.size for expected in case.steps] for case in cases}
     assert batches["exact"] == [4, 4, 3]
-    assert batches["floats"] == [4, 1]
-    assert batches["stored"] == [4, 4, 3]
+    assert batches["floats"] == [4, 4]
+    assert batches["stored"] == [4, 1]
     assert {case.dataset.train_x.dtype for case in cases} == {np.dtype(np.uint8), np.dtype(np.float32)}
     assert len(cases.far.dataset.train_x) > 2**16
-    assert len({case.order.seed for case in cases}) == 6
+    assert len({case.order.seed for case in cases}) == 7
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5])

@@ -24,6 +24,7 @@ from few_pixel_convolutions import kernel_runs as few_pixel_runs
 from first_convolutions import kernel_runs as first_runs
 from kernel_chains import head_cases, stem_cases, whole_cases
 from kernel_coders import coder_cases
+from kernel_general_losses import general_loss_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_norms import norm_cases
@@ -40,7 +41,7 @@ from warpladder.device import Device
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.nets import NORMALISATIONS, Conv2d, Layer, Linear, Loss, MSELoss
 from warpladder.ops import tables as package
-from warpladder.ops.engine.chain import Gather
+from warpladder.ops.engine.chain import Gather, GeneralLoss
 from warpladder.ops.engine.segments import KernelTable, Segment
 from warpladder.ops.tables import library
 from warpladder.rungs.library import OPERATIONS
@@ -117,6 +118,8 @@ def segment_cases(entry: Entry) -> Runs:
     first, last = key[0] is Gather, issubclass(key[-1], Loss)
     if len(key) == 1 and first:
         return gather_cases(kind)
+    if key == (GeneralLoss,):
+        return general_loss_cases(kind)
     if len(key) == 1 and last:
         return LOSSES[key[0]](kind)
     if issubclass(key[0], NORMALISATIONS):

@@ -55,8 +55,8 @@ def metrics(
 
     \b
     Examples:
-      warpladder metrics copy.cu --grid 4 --block 256 --arg x=n --arg y=n --arg n=1000
-      warpladder metrics copy.cu --grid 4 --block 256 --arg x=n --arg y=n --arg n=1000 --gpu T4 --page copy.html
+      warpladder metrics copy.cu --grid 4 --block 256 --arg x=n --arg n=1000
+      warpladder metrics launches.toml --gpu T4 --page counts.html
     """
     from ..checker.metrics.measure import measure
     from ..checker.metrics.page import page as drawn

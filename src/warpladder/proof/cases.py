@@ -187,7 +187,7 @@ class Cases:
     def _sized(self, make: CaseMaker, n: int, sources: Sequence[SampleSource]) -> ReferenceCase:
         """Case of an epoch of the run: a drawn step, and the last one, whose batch may be partial."""
         config, steps = self.config, self.config.steps(n)
-        epoch = min(self.epoch_with_loss(int(self.rng.integers(config.epochs))), 2**32 - 2)
+        epoch = min(self.epoch_with_loss(int(self.rng.integers(max(1, config.epochs)))), 2**32 - 2)
         drawn = int(self.rng.integers(steps))
         order = Order(config.seed % 2**32, epoch, n, config.shuffle)
         return make.case("sized", order, sources, steps=sorted({drawn, steps - 1}))

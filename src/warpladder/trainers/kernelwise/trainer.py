@@ -61,7 +61,7 @@ class KernelTrainer(Trainer):
         device.check_room({"parameters, gradients and optimizer": 4 * (2 + len(names)) * self.layout.size})
         self.params, self.grads = (self.layout.zeros(device, what) for what in ("parameters", "gradients"))
         self.slots = {name: self.layout.zeros(device, "optimizer") for name in names}
-        self.buffers = device.zeros((max(1, net.buffer_count),), np.float32, "parameters")
+        self.buffers = device.zeros((net.buffer_count,), np.float32, "parameters") if net.normalizes else None
         self.update = table.update(device, config, self.params, self.grads, tuple(self.slots.values()), self.block_size)
         self.step = device.zeros((1,), np.int32, "log")
         self.mask_key: MaskKey | None = None
@@ -292,14 +292,14 @@ class KernelTrainer(Trainer):
 
     def state(self) -> State:
         slots = {name: self.layout.download(slot) for name, slot in self.slots.items()}
-        buffers = self.buffers.download() if self.net.normalizes else None
+        buffers = None if self.buffers is None else self.buffers.download()
         return State(self.layout.download(self.params), slots, self.update_count, buffers)
 
     def set_state(self, state: State) -> None:
         self.layout.upload(self.params, state.params)
         for name, slot in self.slots.items():
             self.layout.upload(slot, state.slot(name))
-        if self.net.normalizes:
+        if self.buffers is not None:
             self.buffers.upload(state.buffers_of(self.net).astype(np.float32))
         self.update_count = state.step
 
@@ -310,7 +310,7 @@ class KernelTrainer(Trainer):
 
     def memory(self) -> dict[str, int]:
         held = {
-            "parameters": self.params.nbytes,
+            "parameters": self.params.nbytes + _bytes(self.buffers),
             "gradients": self.grads.nbytes,
             "optimizer": sum(slot.nbytes for slot in self.slots.values()),
             "log": self.step.nbytes,

@@ -100,8 +100,8 @@ def _marks(ax: Axes, picture: Lines) -> None:
             if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
                 taken.append(box)
                 ax.annotate(
-                    text, (at[0], at[1]), (right, up), xycoords="figure pixels", textcoords="offset points", ha="center",
-                    fontsize=10, color=SOFT, annotation_clip=False,
+                    text, (at[0], at[1]), (right, up), xycoords="figure pixels", textcoords="offset points",
+                    ha="center", fontsize=10, color=SOFT, annotation_clip=False,
                 )  # fmt: skip
                 break
 
