@@ -49,10 +49,10 @@ def _general(device: Device, kind: type[Segment], loss: Loss, weighted: bool, ca
     for step, parts in enumerate(([n], [n, max(1, n // 2)])):
         batch = sum(parts)
         out = 3 * random.normal(size=(batch, SIZE)).astype(np.float32)
-        wanted = random.integers(0, SIZE, batch).astype(np.int32) if has_labels else random.normal(size=(batch, SIZE))
+        targets = random.normal(size=(batch, SIZE)).astype(np.float32)
         if isinstance(loss, BCEWithLogitsLoss):
-            wanted = (wanted > 0).astype(float)
-        wanted = wanted if has_labels else wanted.astype(np.float32)
+            targets = (targets > 0).astype(np.float32)
+        wanted: np.ndarray = random.integers(0, SIZE, batch).astype(np.int32) if has_labels else targets
         share = shares[step * capacity :][:batch].astype(float) if weighted else None
         exact = out.astype(float), wanted if has_labels else wanted.astype(float)
         slope = reference.backward(loss, *exact, share)

@@ -251,6 +251,7 @@ class RisesALittleLonger(Wrapper):
 
 class EndsHigher(Wrapper):
     def settings(self, config: TrainConfig) -> TrainConfig:
+        assert isinstance(config.schedule, OneCycle)
         return config.but(schedule=replace(config.schedule, final_div_factor=10.0))
 
 
@@ -290,7 +291,7 @@ def _named(kind: type, fault: type) -> list[Planted]:
     return [replace(each, name=f"{kind.__name__}{each.name}") for each in of_operation(kind, fault)]
 
 
-_FOUR = {"blocks": 4}
+_FOUR: dict[str, Any] = {"blocks": 4}
 
 LAYERS: tuple[Planted, ...] = (
     *(

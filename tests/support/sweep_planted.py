@@ -160,7 +160,9 @@ class Shared:
     """The latest cases, made once for all trainers that are judged by them."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, self.key, self.cases = seed, None, None
+        self.seed = seed
+        self.key: tuple[Any, ...] | None = None
+        self.cases: Cases | None = None
 
     def make(self, net: Net, config: TrainConfig, rng: Any, data: Any, *how: Any) -> Cases:
         key = net, config, how
@@ -173,12 +175,13 @@ class Shared:
 
     def verdict(self, proof: Proof) -> Verdict:
         config = TrainConfig(batch_size=proof.batch, **proof.settings)
-        before, warpladder.proof.Cases = warpladder.proof.Cases, self.make  # type: ignore[misc,assignment]
+        proofs: Any = warpladder.proof
+        before, proofs.Cases = proofs.Cases, self.make
         try:
             reach = MANY_STEPS if proof.name.endswith(("65536", "OfManyEpochsOut-50")) else STEPS
             verdict = verify(proof.build, NETS[proof.net], config, seed=self.seed, reach=reach)
         finally:
-            warpladder.proof.Cases = before  # type: ignore[misc]
+            proofs.Cases = before
         if verdict.reason.startswith("data"):  # it has written into them
             self.key = None
         return verdict

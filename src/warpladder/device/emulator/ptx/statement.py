@@ -141,7 +141,7 @@ def _registers(piece: str, statement: _Statement) -> str:
     match = re.fullmatch(r"\.reg\s+(?:\.v\d\s+)?\.(?P<type>\w+)\s+(?P<names>.*)", piece, re.DOTALL)
     if match is None or match["type"] not in _TYPES:
         raise PtxError(" ".join(piece.split()[:2]))
-    names = []
+    names: list[str] = []
     for name in (each.strip() for each in match["names"].split(",")):
         many = re.fullmatch(r"(.*)<(\d+)>", name)
         names += [f"{many[1]}{i}" for i in range(int(many[2]))] if many else [name]
