@@ -24,6 +24,7 @@ PRINTS = {
     "cub": "1902 1549 1531\n14983\n14965\n0 30\n0 30 0 95\n",
     "thrust": "0 99 1 49597\n20 218 218 99\n323\n2:15 1:12 0:18 0 2 7 15 16 20 27 27 30 36 285\n75 5\n49\n1 0\n",
     "libraries": "1 1 1\n0.50 4.96\n1 2 9 12\n",
+    "registered": "62 32 4194306\n78 40 no error\n",
     "random": "3342338481 2692558140 1807296936 0.861380756 0.31292184884154445 1.1775 -0.95237 0.29216 1926044892 12\n"
     "3311976009 1838895051 775923046 0.203492194 0.3322847755625844 0.77734 0.17171 -0.78712 1832549059 6\n"
     "1721454075 1736818293 68821144 0.652458191 0.99403305136433528 0.81951 -0.35339 -1.0992 2918896965 5\n",
@@ -33,10 +34,14 @@ emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 @emulated
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "ptx" else pytest.mark.nightly) for name in PRINTS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("ptx", "registered") else pytest.mark.nightly)
+        for name in PRINTS
+    ],
 )
 def test_a_sample_prints_what_it_does_on_a_gpu(capfd, name):
-    outcome = run([SAMPLES / f"{name}.cu"], ProgramOptions(find("H100"), "check"), limit=60)
+    outcome = run([SAMPLES / f"{name}.cu"], ProgramOptions(find("H100"), "check"), limit=300)
     assert capfd.readouterr().out == PRINTS[name]
     assert (outcome.code, outcome.problems, outcome.remarks) == (0, (), ())
 

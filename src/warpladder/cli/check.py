@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from .faults import count, show
 from .kernels import has_main, listed
@@ -42,7 +43,7 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
     type=click.FloatRange(min=0),
     default=60,
     show_default=True,
-    help="How long a launch may run in each mode; 0 for as long as it takes.",
+    help="How long a launch may run in each mode, or a program; 0 for as long as it takes.",
 )
 @click.option("--list", "is_list", is_flag=True, help="List the kernels of a program instead of running it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -73,7 +74,8 @@ def check(
     description = described(file, requested, context)
     if description is None:
         if not (is_list or as_json) and has_main(file):
-            context.exit(_run(file, timeout))
+            has_limit = context.get_parameter_source("timeout") is not ParameterSource.DEFAULT
+            context.exit(_run(file, timeout, has_limit))
         listed(file, as_json)
         return
     from ..checker.check import check as run
@@ -101,14 +103,18 @@ def check(
     context.exit(1 if outcome.problems else 2 if outcome.refused else 0)
 
 
-def _run(file: Path, limit: float) -> int:
+def _run(file: Path, limit: float, is_compilation_limited: bool) -> int:
     """Exit code of a check of the program in a file: 1 if something was found."""
-    from ..programs.build import ProgramOptions
+    from ..programs.build import ProgramOptions, program
     from ..programs.gpus import find
     from ..programs.run import run as run_program
+    from ..programs.sources import collected
     from .run import show
 
-    outcome = run_program([file], ProgramOptions(find("H100"), "check"), (), (), limit)
+    options = ProgramOptions(find("H100"), "check")
+    if not is_compilation_limited:
+        program(collected((file,), ()), options)
+    outcome = run_program([file], options, (), (), limit)
     show(outcome, limit)
     if outcome.problems or outcome.is_late:
         return 1

@@ -53,7 +53,11 @@ class _ProgramCommand(click.Command):
     "--check", "checked", is_flag=True, help="Watch every access of the kernels as `warpladder check` does; slow."
 )
 @click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), default=0, help="End the program after so long."
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=0,
+    help="End the program after so long, compilation included.",
 )
 @click.pass_context
 def run(
@@ -114,6 +118,7 @@ def show(outcome: ProgramOutcome, limit: float) -> None:
         if len(alike) > SHOWN:
             out.print(f"remark: {count(len(alike) - SHOWN, 'more ' + kind)}", markup=False, style="dim")
     if outcome.is_late:
-        out.print(f"warpladder: the program did not end within {limit:g} s", markup=False, soft_wrap=True)
+        where = "" if outcome.is_compiled else ": it was still being compiled"
+        out.print(f"warpladder: the program did not end within {limit:g} s{where}", markup=False, soft_wrap=True)
     if outcome.problems:
         out.print(f"{count(len(outcome.problems), 'problem')} in the program", style="bold red")

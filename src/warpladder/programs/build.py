@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -17,8 +17,8 @@ from ..device.emulator.toolchain import (
     HEADERS,
     KERNEL_FLAGS,
     POLLS,
+    compiled,
     compiler,
-    environment,
     folder,
     has_volatile,
     is_whole,
@@ -101,7 +101,8 @@ def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
         named = _written(sources, place)
         headers = _headers(common)
         with ThreadPoolExecutor(cores()) as pool:
-            objects = list(pool.map(lambda file: _compiled(file, [f"-I{headers}", *flags], sources), named))
+            jobs = [pool.submit(copy_context().run, _compiled, file, [f"-I{headers}", *flags]) for file in named]
+            objects = [job.result() for job in jobs]
         linked = [*map(str, objects), str(library), str(emulator), "-Wl,-rpath,$ORIGIN", "-pthread",
                   f"-Wl,--version-script={HERE / 'runtime' / 'hidden.map'}",
                   *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
@@ -152,12 +153,11 @@ def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
     return named
 
 
-def _compiled(file: tuple[Path, Path], flags: list[str], sources: ProgramFiles) -> Path:
+def _compiled(file: tuple[Path, Path], flags: list[str]) -> Path:
     """Object of one file."""
     path, text = file
     out = text.with_suffix(".o")
-    command = [*compiler().command, *flags, "-c", "-x", "c++", str(text), "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment())
+    done = compiled([*flags, "-c", "-x", "c++", str(text), "-o", str(out)])
     if done.returncode:
         raise KernelError(_first_error(done.stderr, path))
     return out
@@ -165,7 +165,8 @@ def _compiled(file: tuple[Path, Path], flags: list[str], sources: ProgramFiles) 
 
 #: Types and functions of the CUDA driver API in a message of the compiler.
 _DRIVER = re.compile(
-    r"['‘](?P<name>CU[a-z]\w+|CUDA_[A-Z]\w+|CU_[A-Z]\w+|cu(?:Init|Ctx|Device|Driver|Module|Library|Kernel|Mem|Launch|"
+    r"['‘](?P<name>CU[a-z]\w+|CUDA_(?![CR]_\d)[A-Z]\w+|CU_[A-Z]\w+|"
+    r"cu(?:Init|Ctx|Device|Driver|Module|Library|Kernel|Mem|Launch|"
     r"Stream|Event|Func|Link|Graph|Array|TexRef|TexObject|Pointer|Occupancy|Get|Import|Multicast)\w*)['’]"
 )
 
@@ -203,6 +204,9 @@ def _first_error(messages: str, path: Path) -> str:
             driver = _driver_name(messages, place)
             if driver:
                 return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"
+            number = re.match(r"['‘](?P<name>CUDA_[CR]_\d+\w*)['’] was not declared", match["why"])
+            if number:
+                return f"{place}: {number['name']}, a type of numbers of NVIDIA's libraries, is not emulated here"
             return f"{place}: {match['why']}"
     missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
     if missing:

@@ -7,13 +7,16 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..checker.faults import Problem
-from ..device.emulator.reports import read
+from ..device.emulator.reports import places, read
 from ..device.emulator.rewrite import bare
+from ..device.emulator.toolchain import deadline
 from ..errors import KernelError
 from ..machine.cores import cores
 from .build import ProgramOptions, program
@@ -21,7 +24,7 @@ from .gpus import described
 from .sources import ProgramFiles, collected
 
 #: Seconds that a program gets to end by itself after a signal.
-PATIENCE = 5.0
+PATIENCE = 3.0
 
 _UNMASKED = re.compile(r"(?<![\w.>])(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\s*\((?![^;{}]*\)\s*\{)")
 
@@ -31,13 +34,14 @@ class ProgramOutcome:
     """End of a program.
 
     code : that main returned, or 128 and the number of the signal that ended it. problems : faults, each once.
-    remarks : what is no fault. is_late : True if the time limit ended it.
+    remarks : what is no fault. is_late : True if the time limit ended it. is_compiled : False if it ended the compiler.
     """
 
     code: int
     problems: tuple[Problem, ...]
     remarks: tuple[Problem, ...]
     is_late: bool = False
+    is_compiled: bool = True
 
 
 def run(
@@ -46,11 +50,18 @@ def run(
 ) -> ProgramOutcome:  # fmt: skip
     """Compile the files to one program, run it with its arguments, and return how it ended.
 
-    limit : seconds that it may run; 0 for as long as it takes. directory : in which it runs.
+    limit : seconds that it may compile and run; 0 for as long as it takes. directory : in which it runs.
     Raises ConfigError, KernelError, DeviceError: a file cannot be read or does not compile, there is no compiler.
     """
+    until = time.monotonic() + limit if limit else None
     sources = collected(tuple(files), tuple(folders))
-    executable = program(sources, options)
+    token = deadline.set(until)
+    try:
+        executable = program(sources, options)
+    except TimeoutError:
+        return ProgramOutcome(128 + signal.SIGKILL, (), (), is_late=True, is_compiled=False)
+    finally:
+        deadline.reset(token)
     with tempfile.TemporaryDirectory() as folder:
         reports = Path(folder) / "reports"
         environment = os.environ | {
@@ -62,7 +73,7 @@ def run(
         )
         is_late = False
         try:
-            code = process.wait(limit or None)
+            code = process.wait(None if until is None else max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             is_late = True
             code = _ended(process)
@@ -86,28 +97,51 @@ def outdated(sources: ProgramFiles) -> list[Problem]:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Return code of a process that is ended: by SIGTERM, which reports where a launch is, or by SIGKILL."""
+    """Return code of a process that is ended: by SIGTERM, which reports where a launch is, or by SIGKILL.
+
+    Its child processes end too.
+    """
+    children = _descendants(process.pid)
     try:
-        process.send_signal(signal.SIGTERM)
-        return process.wait(PATIENCE)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        process.kill()
-        return process.wait()
+        for _ in range(2):  # a launch that has just begun does not see the first one
+            with suppress(subprocess.TimeoutExpired):
+                process.send_signal(signal.SIGTERM)
+                return process.wait(PATIENCE)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if process.poll() is None:
+            process.kill()
+        for child in children:
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+    return process.wait()
+
+
+def _descendants(process: int) -> list[int]:
+    """Numbers of the processes that a process has started, with theirs."""
+    found = []
+    for path in Path("/proc").glob(f"{process}/task/*/children"):
+        with suppress(OSError):
+            for child in map(int, path.read_text().split()):
+                found += [child, *_descendants(child)]
+    return found
 
 
 def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Problems and remarks in a program's reports, each once with a count; `KernelError` for what is not emulated."""
     out: dict[str, list[Problem]] = {"problem": [], "remark": []}
-    for record in filter(None, text.split("\x1c")):
-        level, kernel, launch, reports = record.split("\x1d", 3)
-        for report in read(reports, kernel, executable):
+    records = [record.split("\x1d", 3) for record in text.split("\x1c") if record.count("\x1d") >= 3]
+    lines = places("".join(reports for *_, reports in records), executable)
+    for level, kernel, launch, reports in records:
+        for report in read(reports, kernel, executable, lines):
             if report.kind == "no body":
                 raise KernelError(f"kernel {kernel}: {report.message}")
             if report.kind == "stopped":
                 report = replace(report, kind="time limit", array="")
-            places = tuple(place for place in report.locations if place[1])
-            problem = Problem(report.kind, report.message, places, report.array, kernel, int(launch), ())
-            if not any((p.kind, p.array, p.places, p.kernel) == (problem.kind, problem.array, places, kernel)
-                       and (places or p.message == problem.message) for p in out[level]):  # fmt: skip
+            at = tuple(place for place in report.locations if place[1])
+            problem = Problem(report.kind, report.message, at, report.array, kernel, int(launch), ())
+            if not any((p.kind, p.array, p.places, p.kernel) == (problem.kind, problem.array, at, kernel)
+                       and (at or p.message == problem.message) for p in out[level]):  # fmt: skip
                 out[level].append(problem)
     return tuple(out["problem"]), tuple(out["remark"])

@@ -41,17 +41,30 @@ class Report:
         return f"{self.kernel}: {self.message}" if self.kernel else self.message
 
 
-def read(text: str, kernel: str, library: Path) -> list[Report]:
-    """Reports that the runtime wrote: separators end fields and reports; places are @file:line or +address."""
-    records = [record.split("\x1f") for record in text.split("\x1e") if record]
-    addresses = sorted({place[1:] for *_, places in map(_fields, records) for place in places if place.startswith("+")})
-    lines = dict(zip(addresses, lines_of(library, [int(address) - 1 for address in addresses]), strict=True))
+def places(text: str, library: Path) -> dict[str, Location]:
+    """Source lines by address of the places +address in reports."""
+    records = map(_fields, _records(text))
+    addresses = sorted({place[1:] for *_, found in records for place in found if place.startswith("+")})
+    return dict(zip(addresses, lines_of(library, [int(address) - 1 for address in addresses]), strict=True))
+
+
+def _records(text: str) -> list[list[str]]:
+    return [record.split("\x1f") for record in text.split("\x1e") if record]
+
+
+def read(text: str, kernel: str, library: Path, lines: dict[str, Location] | None = None) -> list[Report]:
+    """Reports that the runtime wrote: separators end fields and reports; places are @file:line or +address.
+
+    lines : source lines of the addresses, if they are known.
+    """
+    records = _records(text)
+    lines = places(text, library) if lines is None else lines
     out = []
     for record in records:
-        kind, message, array, block, thread, places = _fields(record)
-        locations = [lines[place[1:]] if place.startswith("+") else _named(place[1:])[0] for place in places]
+        kind, message, array, block, thread, found = _fields(record)
+        locations = [lines[place[1:]] if place.startswith("+") else _named(place[1:])[0] for place in found]
         if "{array}" in message:
-            array = _indexed(*_named(places[0][1:]))
+            array = _indexed(*_named(found[0][1:]))
             message = message.replace("{array}", array or "an array")
         shown = [f"{Path(file).name}:{line}" for file, line in locations]
         for number, place in enumerate(shown):

@@ -8,10 +8,13 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -261,6 +264,25 @@ def key(*parts: str) -> str:
     return digest.hexdigest()[:20]
 
 
+#: Limit of compilations, a value of time.monotonic().
+deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+
+def compiled(arguments: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Ended call of the compiler with its messages; `TimeoutError` if the deadline ends it with all its processes."""
+    until = deadline.get()
+    with subprocess.Popen(
+        [*compiler().command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="replace", env=_ENVIRONMENT, start_new_session=until is not None,
+    ) as process:  # fmt: skip
+        try:
+            out, messages = process.communicate(text, None if until is None else max(0.0, until - time.monotonic()))
+        except BaseException as error:
+            os.kill(process.pid if until is None else -process.pid, signal.SIGKILL)
+            raise (TimeoutError if isinstance(error, subprocess.TimeoutExpired) else error) from None
+    return subprocess.CompletedProcess(process.args, process.returncode, out, messages)
+
+
 def made(
     name: str, arguments: list[str], what: str, text: str | None = None, reason: Callable[[str], str] | None = None
 ) -> Path:
@@ -273,10 +295,7 @@ def made(
         return _used(target)
     target.parent.mkdir(exist_ok=True)
     with replacing_path(target) as temporary:
-        done = subprocess.run(
-            [*compiler().command, *arguments, "-o", str(temporary)], input=text, capture_output=True, text=True,
-            env=_ENVIRONMENT,
-        )  # fmt: skip
+        done = compiled([*arguments, "-o", str(temporary)], text)
         if done.returncode != 0:
             raise KernelError(reason(done.stderr) if reason else _first_error(done.stderr, what))
         with open(temporary, "ab") as file:

@@ -99,10 +99,12 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
         count_elements(a, to_device ? c.to : c.from, c.width, c.element, c.call, {file, line});
     }
     open_memory(true);
+    copying = {file, line};
     for (size_t row = 0; row < c.height; ++row) {
         memmove((char*)c.to + row * c.to_pitch, (const char*)c.from + row * c.from_pitch, c.width);
         note(c, row);
     }
+    copying = {};
     open_memory(false);
     return cudaSuccess;
 }
@@ -148,8 +150,10 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other,
     }
     open_memory(true);
     char* place = (char*)symbol + offset;
+    copying = {file, line};
     if (to_symbol) memcpy(place, other, count);
     else memcpy(other, place, count);
+    copying = {};
     open_memory(false);
     return cudaSuccess;
 }

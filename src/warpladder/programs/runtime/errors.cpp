@@ -22,6 +22,8 @@ void report_text(const char* fault, const std::string& kernel, const std::string
         const char* name = getenv("WARPLADDER_REPORTS");
         return name ? open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : 2;
     }();
+    static auto& written = *new std::set<std::string>;
+    if (!written.insert(kernel + '\x1d' + text).second) return;
     std::string record = std::string(fault) + '\x1d' + kernel + '\x1d' + std::to_string(host().launches) + '\x1d'
         + text + '\x1c';
     if (write(file, record.data(), record.size()) < 0) return;
@@ -70,11 +72,23 @@ static void at_end() {
 
 std::atomic<bool> is_launching{false};
 
-// Ctrl-C and SIGTERM end the program; during a launch the emulator stops the launch first, and reports where it was.
-static void stop(int number) {
-    if (is_launching) return;
+static std::atomic<int> ending{0};  // signal that came during a launch
+
+static void end(int number) {
     signal(number, SIG_DFL);
     raise(number);
+}
+
+// Ctrl-C and SIGTERM end the program. A long launch is stopped by the emulator, which reports where it was; a short one
+// ends first.
+static void stop(int number) {
+    if (is_launching) ending = number;
+    else end(number);
+}
+
+void launch_ended() {
+    is_launching = false;
+    if (int number = ending) end(number);
 }
 
 static struct Beginning {

@@ -17,6 +17,7 @@ EMU_EXPORT int emu_launch(emu::Launch* launch);
 EMU_EXPORT void emu_free_reports(emu::Launch* launch);
 EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
 EMU_EXPORT void emu_adopt(void* memory, size_t bytes, unsigned grain);
+EMU_EXPORT void emu_forget(void* memory);
 EMU_EXPORT void emu_written(void* memory, size_t bytes);
 EMU_EXPORT void emu_copied(void* to, void* from, size_t bytes);
 
@@ -94,6 +95,8 @@ std::string described(const Allocation& allocation);
 std::string explained(const void* address);
 size_t overrun(Allocation& allocation);      // bytes after its end that were written since the last call
 extern std::atomic<bool> is_launching;
+void launch_ended();                        // ends the program if a signal came
+extern Spot copying;                        // copy that runs, whose pointer of the host may be wild
 void open_memory(bool open);                // to kernels and copies; to host code the device's memory is closed
 void leaks();
 const char* type_name(cudaMemoryType type);

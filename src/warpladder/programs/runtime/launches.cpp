@@ -138,8 +138,8 @@ static std::vector<View> views() {
     std::vector<View> out;
     for (auto& [low, a] : host().allocations) {
         if (a.freed) continue;
-        if (a.mapped && a.type != cudaMemoryTypeDevice) emu_written((void*)low, a.bytes);
-        if (a.mapped) out.push_back({low, a.bytes, a.name.empty() ? "an array" : a.name.c_str(), a.element, 0, 0, 0});
+        if (a.type != cudaMemoryTypeDevice) emu_written((void*)low, a.bytes);
+        out.push_back({low, a.bytes, a.name.empty() ? "an array" : a.name.c_str(), a.element, 0, 0, 0});
     }
     return out;
 }
@@ -236,13 +236,13 @@ EMU_EXPORT void emu_start(const Request& r) {
     open_memory(true);
     is_launching = true;
     int faults = emu_launch(&launch);
-    is_launching = false;
     overruns(r);
     open_memory(false);
-    if (!faults) return run_children();
+    if (!faults) return launch_ended(), run_children();
     std::string text = static_cast<const char*>(launch.reports);
     emu_free_reports(&launch);
     note_faults(r, text);
+    launch_ended();
     run_children();
 }
 

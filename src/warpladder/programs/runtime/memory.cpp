@@ -83,6 +83,8 @@ void open_memory(bool open) {
             mprotect((void*)a.mapped, a.pages, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+Spot copying{};
+
 static struct sigaction before[64];
 
 // Address in the program after the interrupted instruction, or after the call of a library's function that it is in;
@@ -109,16 +111,18 @@ static void host_fault(int number, siginfo_t* info, void*) {
     static std::atomic<bool> once{false};
     if (!once.exchange(true)) {
         Allocation* a = nearest(info->si_addr);
-        uintptr_t code = place_in_program();
+        std::string place;
+        if (copying.file) place = std::string("@") + copying.file + ':' + std::to_string(copying.line) + ":0";
+        else if (uintptr_t code = place_in_program()) place = '+' + std::to_string(code);
         std::string message = "host code reads or writes ";
         if (!a)
             message += uintptr_t(info->si_addr) < PAGE ? "through a null pointer" : "an address that is not its own";
         else if (a->freed) message += "freed memory";
         else message += "what only kernels and cudaMemcpy reach";
-        message += code ? " at {0}" : "";
+        message += place.empty() ? "" : " at {0}";
         if (a) message += ": " + explained(info->si_addr);
         report_text("problem", "", std::string(a ? "device memory" : "crash") + '\x1f' + message + '\x1f'
-            + (a ? a->name : "") + "\x1f\x1f\x1f" + (code ? "+" + std::to_string(code) + '\x1f' : "") + '\x1e');
+            + (a ? a->name : "") + "\x1f\x1f\x1f" + (place.empty() ? "" : place + '\x1f') + '\x1e');
     }
     sigaction(number, &before[number], nullptr);  // the access is repeated, and ends the process
 }
@@ -213,12 +217,14 @@ EMU_API cudaHostRegister(void* pointer, size_t bytes, unsigned, const char* file
     if (!pointer || !bytes) return failed(cudaErrorInvalidValue);
     if (Allocation* a = find(pointer); a && !a->freed) return failed(cudaErrorHostMemoryAlreadyRegistered);
     host().allocations[uintptr_t(pointer)] = {uintptr_t(pointer), bytes, cudaMemoryTypeHost, "", file, line};
+    emu_adopt(pointer, bytes, 4);
     return cudaSuccess;
 }
 EMU_API cudaHostUnregister(void* pointer, const char*, int) {
     Lock lock;
     Allocation* a = find(pointer);
     if (!a || a->mapped || a->low != uintptr_t(pointer)) return failed(cudaErrorHostMemoryNotRegistered);
+    emu_forget(pointer);
     host().allocations.erase(a->low);
     return cudaSuccess;
 }

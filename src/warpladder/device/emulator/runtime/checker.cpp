@@ -30,6 +30,14 @@ static void find_module(const void* code, uintptr_t& base, Region& data) {
         &search);
 }
 
+// Allocation that an address is in, or that ends there, or null.
+Allocation* Checker::holding(uintptr_t address) {
+    auto found = allocations.upper_bound(address);
+    if (found == allocations.begin()) return nullptr;
+    Allocation& memory = (--found)->second;
+    return address - memory.low <= memory.bytes ? &memory : nullptr;
+}
+
 void Checker::begin(Run& run) {
     run_ = &run;
     const Launch& launch = run.launch;
@@ -47,11 +55,10 @@ void Checker::begin(Run& run) {
         region.low = view.low, region.high = view.low + view.bytes;
         region.name = view.name, region.element = std::max(view.element, 1u), region.constant = view.constant,
             region.symbol = view.symbol, region.view = &view;
-        auto found = allocations.upper_bound(view.low);
-        if (found == allocations.begin()) continue;
-        Allocation& memory = (--found)->second;
-        region.cells = memory.cells;
-        region.written = static_cast<unsigned char*>(memory.written->at()), region.written_low = memory.low;
+        const Allocation* memory = holding(view.low);
+        if (!memory) continue;
+        region.cells = memory->cells;
+        region.written = static_cast<unsigned char*>(memory->written->at()), region.written_low = memory->low;
         views_.push_back(std::move(region));
     }
     std::stable_sort(views_.begin(), views_.end(), [](const Region& a, const Region& b) { return a.low < b.low; });
@@ -301,31 +308,38 @@ Region* Checker::find(Thread& me, uintptr_t address) {
     return nullptr;
 }
 
+// Marks of the written bytes from an address on, or null where there is no allocation of the checker's. bytes: of the
+// range, which is cut where the allocation ends.
+unsigned char* Checker::marks(uintptr_t address, size_t& bytes) {
+    Allocation* memory = holding(address);
+    if (!memory) return nullptr;
+    bytes = std::min(bytes, memory->low + memory->bytes - address);
+    return static_cast<unsigned char*>(memory->written->at()) + (address - memory->low);
+}
+
 void Checker::written(uintptr_t address, size_t bytes) {
-    auto found = allocations.upper_bound(address);
-    if (found == allocations.begin()) return;
-    Allocation& memory = (--found)->second;
-    memset(static_cast<unsigned char*>(memory.written->at()) + (address - memory.low), 1, bytes);
+    if (unsigned char* mark = marks(address, bytes)) memset(mark, 1, bytes);
 }
 
 // Number of elements of an array without any written byte, and the first of them.
 size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first) {
-    auto found = allocations.upper_bound(address);
-    if (found == allocations.begin()) return 0;
-    Allocation& memory = (--found)->second;
-    const auto* written = static_cast<const unsigned char*>(memory.written->at()) + (address - memory.low);
+    const unsigned char* written = marks(address, bytes);
+    if (!written) return 0;
     size_t count = 0;
     for (size_t at = 0; at < bytes; at += element)
         if (!memchr(written + at, 1, std::min(element, bytes - at)) && count++ == 0) first = at / element;
     return count;
 }
 
+// A copy brings its source's marks; what comes from memory of others counts as written.
 void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {
-    auto target = allocations.upper_bound(to), source = allocations.upper_bound(from);
-    if (target == allocations.begin() || source == allocations.begin()) return;
-    Allocation &t = (--target)->second, &s = (--source)->second;
-    memmove(static_cast<unsigned char*>(t.written->at()) + (to - t.low),
-        static_cast<unsigned char*>(s.written->at()) + (from - s.low), bytes);
+    unsigned char* target = marks(to, bytes);
+    if (!target) return;
+    size_t known = bytes;
+    const unsigned char* source = marks(from, known);
+    if (!source) known = 0;
+    else memmove(target, source, known);
+    memset(target + known, 1, bytes - known);
 }
 
 }  // namespace emu

@@ -66,6 +66,8 @@ class Checker {
     void copied(uintptr_t to, uintptr_t from, size_t bytes);
 
   private:
+    Allocation* holding(uintptr_t address);
+    unsigned char* marks(uintptr_t address, size_t& bytes);
     Region* find(Thread& me, uintptr_t address);
     bool ordered(Thread& me, const Access& earlier);
     bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared);

@@ -135,6 +135,13 @@ EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t
 #endif
 }
 
+// Memory of emu_adopt that is no longer an array.
+EMU_EXPORT void emu_forget([[maybe_unused]] void* memory) {
+#ifdef EMU_CHECK
+    checker.allocations.erase(uintptr_t(memory));
+#endif
+}
+
 // Number of unwritten elements of an array, and the first of them; 0 outside of the check mode.
 EMU_EXPORT size_t emu_unwritten([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes,
     [[maybe_unused]] size_t element, [[maybe_unused]] size_t* first) {
