@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -11,9 +13,10 @@ from click.testing import CliRunner
 
 from warpladder.device.emulator.toolchain import why_not
 from warpladder.errors import KernelError
-from warpladder.programs.build import ProgramOptions
+from warpladder.programs.build import ProgramOptions, program
 from warpladder.programs.gpus import find
 from warpladder.programs.run import ProgramOutcome, run
+from warpladder.programs.sources import collected
 
 pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.slow]
 
@@ -99,12 +102,18 @@ class Programs:
 
     folder: Path
 
-    def run(self, text: str, *arguments: str, mode: str = "fast", limit: float = 60) -> ProgramOutcome:
+    def file(self, text: str) -> Path:
         folder = self.folder / sha256(text.encode()).hexdigest()[:8]
         folder.mkdir(exist_ok=True)
         file = folder / "program.cu"
         file.write_text(text)
-        return run([file], ProgramOptions(find("T4"), mode), arguments, limit=limit)
+        return file
+
+    def build(self, text: str) -> None:
+        program(collected((self.file(text),), ()), ProgramOptions(find("T4"), "fast"))
+
+    def run(self, text: str, *arguments: str, mode: str = "fast", limit: float = 300) -> ProgramOutcome:
+        return run([self.file(text)], ProgramOptions(find("T4"), mode), arguments, limit=limit)
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +173,40 @@ def test_leaks_are_remarks_with_the_line_of_the_allocation(programs):
 
 
 def test_an_endless_kernel_is_ended_and_its_line_named(programs):
-    programs.run(FAULTS, "99")  # compiled before the time counts
+    programs.build(FAULTS)  # before the time counts
     outcome = programs.run(FAULTS, "12", limit=2)
     assert outcome.is_late and [p.kind for p in outcome.problems] == ["time limit"]
     assert outcome.problems[0].places[0][1] == 9
+
+
+#: A program that takes long to compile, and programs that go on for ever in host code.
+ENDLESS = {
+    "compiler": "template <unsigned long A, int D> struct T { static constexpr unsigned long v = T<2 * A, D - 1>::v + "
+    "T<2 * A + 1, D - 1>::v; };\ntemplate <unsigned long A> struct T<A, 0> { static constexpr unsigned long v = A; };\n"
+    "int main() { return T<1, 23>::v & 1; }\n",
+    "host": "__global__ void k(int* x) { *x = 1; }\nint main() { cudaEvent_t e; cudaEventCreate(&e); int* x;\n"
+    "cudaMalloc(&x, 4); while (cudaEventQuery(e) == cudaSuccess) k<<<1, 1>>>(x); }\n",
+    "child": '#include <cstdlib>\nint main() { return system("exec sleep 98765"); }\n',
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_limit_ends_what_goes_on_in_the_compiler_in_host_code_and_in_children(programs, kind):
+    if kind != "compiler":
+        programs.build(ENDLESS[kind])
+    start = time.monotonic()
+    outcome = programs.run(ENDLESS[kind], limit=1)
+    assert time.monotonic() - start < 5
+    assert (outcome.is_late, outcome.is_compiled) == (True, kind != "compiler")
+    words = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
+    assert b"sleep\0" + b"98765\0" not in words
+
+
+def test_a_wild_pointer_in_a_copy_is_reported_in_the_programs_line(programs):
+    text = "int main() {\nint* x; cudaMalloc(&x, 4);\ncudaMemcpy(x, (int*)64, 4, cudaMemcpyHostToDevice); }\n"
+    outcome = programs.run(text)
+    assert outcome.code == 139
+    assert [(p.kind, p.places[0][1]) for p in outcome.problems] == [("crash", 3)]
 
 
 def test_a_checked_run_sees_races_of_the_programs_own_launches(programs):
