@@ -52,9 +52,10 @@ class LoaderTrainer(TorchTrainer):
         self.pin_memory = self.device.type == "cuda" if pin_memory is None else pin_memory
 
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         self.close()
         self.x = self._tensor(dataset.train_x, dataset.scale)
+        self.criterion = self.criterion.of(dataset)
         self.labels = self.criterion.goals(dataset, torch.device("cpu"))
         self.sampler = InOrder()
         self.loader: DataLoader | None = DataLoader(
