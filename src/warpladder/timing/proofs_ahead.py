@@ -38,8 +38,11 @@ class ProofsAhead:
     def begin(self, entries: Iterable[TimedEntry], least: int = 1) -> None:
         """Begin to prove those of the entries that a process can prove, if they are at least so many.
 
-        Without cores to spare, or space on the disk for a copy of the data set, each is proven alone.
+        Without cores to spare, or space on the disk for a copy of the data set, each is proven alone; so it is where
+        samples have weights, which the copy lacks.
         """
+        if self.task.data.train_weight is not None:
+            return
         some = [entry.rung for entry in entries if self._needs_process(entry)]
         cores = min(MOST, machine.cores() - SPARE)
         if len(some) < least or cores < 2:
