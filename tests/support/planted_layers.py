@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 from liars import Wrapper
-from planted_operations import Build, EditedKernels, Planted, of_kernel, of_operation
+from planted_operations import Build, EditedKernels, Planted, of_kernel, of_operation, stands
 from wrong_steps import KeepsItsFirstEpochsLength, TakesTheRateOneStepLate, with_update
 
 from warpladder.config import TrainConfig
@@ -271,7 +271,7 @@ def persistent(before: str, after: str, **how: Any) -> Build:
 def _persistent(name: str, before: str, after: str, loss: type | None = None, **how: Any) -> Planted:
     settings = how.pop("settings", {})
     twin = persistent("// no such text", "", **how)
-    return Planted(f"{name}-persistent", persistent(before, after, **how), twin, loss, None, settings)
+    return Planted(f"{name}-persistent", persistent(stands(before), after, **how), twin, loss, None, settings)
 
 
 def _of_update(rule: type[ArrayUpdate]) -> Planted:
@@ -338,8 +338,8 @@ LAYERS: tuple[Planted, ...] = (
 
 PERSISTENT: tuple[Planted, ...] = (
     _persistent("LosesAPartialSum", "float sum = parts[i];", "float sum = T::PARTS > 1 ? 0.0f : parts[i];", **_FOUR),
-    _persistent("ReadsOneSampleTwice", "row = order[from + warp()];",
-                "row = order[from + (warp() == n - 1 ? 0 : warp())];", **_FOUR),
+    _persistent("ReadsOneSampleTwice", "row = order[from + Warps::first()];",
+                "row = order[from + (Warps::first() == n - 1 ? 0 : Warps::first())];", **_FOUR),
     _persistent("KeepsABatchBehind", "const float* const x = odd ? x_odd : x_even;",
                 "const float* const x = odd && (blockIdx.x != 1 || step - first < 3) ? x_odd : x_even;", **_FOUR),
     _persistent("StopsGathering", "if (more) gather.finish(", "if (more && step - first < 3) gather.finish(", **_FOUR),

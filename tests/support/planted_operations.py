@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from edits import edited, occurrences
 from liars import Wrapper
 
+import warpladder
 from warpladder.config import TrainConfig
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice
@@ -225,11 +228,26 @@ def of_operation(kind: type, fault: type, loss: type | None = None) -> list[Plan
 _SAME = edited_kernel("// no such text", "")
 
 
+@cache
+def _kernel_texts() -> tuple[str, ...]:
+    """Texts of all files that kernels are made of; the persistent kernel is assembled by Python."""
+    root = Path(warpladder.__file__).parent
+    return tuple(
+        path.read_text() for kind in ("*.cu", "*.cuh", "trainers/persistent/*.py") for path in root.rglob(kind)
+    )
+
+
+def stands(text: str) -> str:
+    """A text to be edited. A kernel must have it: a fault that changes nothing would seem to pass the proof."""
+    assert any(occurrences(each, text) for each in _kernel_texts()), f"no kernel has the text {text!r}"
+    return text
+
+
 def of_kernel(
     name: str, before: str, after: str, loss: type | None = None, layer: type | None = None, **settings: Any
 ) -> Planted:
     """A fault of a naive kernel."""
-    return Planted(f"{name}-cuda", edited_kernel(before, after), _SAME, loss, layer, settings)
+    return Planted(f"{name}-cuda", edited_kernel(stands(before), after), _SAME, loss, layer, settings)
 
 
 OPERATIONS = (
