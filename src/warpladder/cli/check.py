@@ -14,6 +14,7 @@ from .faults import count, show
 from .kernels import has_main, listed
 from .shared.console import console
 from .shared.launch import described, launch_options
+from .shared.options import timeout_option
 
 if TYPE_CHECKING:
     from ..checker.faults import Problem
@@ -37,14 +38,7 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 @click.option(
     "--seed", metavar="N", type=int, default=0, show_default=True, help="Seed of random arrays and of the random order."
 )
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=60,
-    show_default=True,
-    help="How long a launch may run in each mode, or a program; 0 for as long as it takes.",
-)
+@timeout_option("How long a launch may run in each mode, or a program; 0 for as long as it takes.")
 @click.option("--list", "is_list", is_flag=True, help="List the kernels of a program instead of running it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

@@ -13,7 +13,7 @@ from .kernels import listed
 from .shared.console import console
 from .shared.files import check_place, write
 from .shared.launch import described, launch_options
-from .shared.options import overwrite_option
+from .shared.options import overwrite_option, timeout_option
 
 if TYPE_CHECKING:
     from ..checker.metrics.measure import KernelCounts
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 @click.option("--registers", metavar="N", type=click.IntRange(1, 255), help="Of a thread, as nvcc -Xptxas -v prints.")
 @click.option("--page", metavar="FILE.html", type=click.Path(path_type=Path), help="Write a page with the source.")
 @overwrite_option
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=60,
-    show_default=True,
-    help="How long a launch may run; 0 for as long as it takes.",
-)
+@timeout_option("How long a launch may run; 0 for as long as it takes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def metrics(

@@ -60,19 +60,26 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
         near = get_close_matches(name.lower(), there, 2)
         meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise ConfigError(f"there is no {what} {shown(name)}: {meant}there are {', '.join(sorted(there))}")
-    values = dict(settings or {})
+    given = dict(settings or {})
+    values = given | _settings(what, form, parts, given)
+    if type(base) is not found:
+        return named(kind, found.__name__, values)
+    check_names(found, values)
+    return replace(base, **values)
+
+
+def _settings(what: str, form: str, parts: list[str], given: Iterable[str] = ()) -> dict[str, Any]:
+    """Settings by name of texts such as "delta=0.5"; an error for one that comes twice, or is among those given."""
+    values: dict[str, Any] = {}
     for each in parts:
         setting, equals, value = each.partition("=")
         setting = setting.strip().replace("-", "_")
         if not equals or not value:
             raise ConfigError(f"settings of the {what} are written as in '{form}', got {shown(each)}")
-        if setting in values:
+        if setting in values or setting in given:
             raise ConfigError(f"{setting} of the {what} is given twice")
         values[setting] = _value(value.strip())
-    if type(base) is not found:
-        return named(kind, found.__name__, values)
-    check_names(found, values)
-    return replace(base, **values)
+    return values
 
 
 def read_loss(text: str) -> Loss:
@@ -88,16 +95,9 @@ def read_loss(text: str) -> Loss:
         near = get_close_matches(name.lower(), short, 2)
         meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise ConfigError(f"there is no loss {shown(name)}: {meant}there are {', '.join(LOSSES)}")
-    values: dict[str, Any] = {}
-    for each in parts:
-        setting, equals, value = each.partition("=")
-        setting = setting.strip().replace("-", "_")
-        if not equals or not value:
-            raise ConfigError(f"settings of the loss are written as in 'huber:delta=0.5', got {shown(each)}")
-        if setting in values:
-            raise ConfigError(f"{setting} of the loss is given twice")
-        found = _value(value.strip())
-        values[setting] = (found,) if setting == "weight" and isinstance(found, float) else found
+    values = _settings("loss", "huber:delta=0.5", parts)
+    if isinstance(values.get("weight"), float):
+        values["weight"] = (values["weight"],)
     return made_loss(kind, values)
 
 

@@ -7,13 +7,12 @@ The number is the layer's index. Buffers, "1.running_mean" and "1.running_var", 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from . import Net, Shape
+from . import Layer, Net, Shape
 
 
 @dataclass(frozen=True)
@@ -29,21 +28,25 @@ class ParamSlice:
 
 def param_slices(net: Net) -> tuple[ParamSlice, ...]:
     """Parameter tensors of a net, in the order of the flat buffer, without gaps."""
-    known: dict[str, tuple[ParamSlice, ...]] = vars(net)  # a net does not change: worked out once, as `Net.shapes`
-    if "_param_slices" not in known:
-        known["_param_slices"] = _param_slices(net)
-    return known["_param_slices"]
+    return _slices(net, "_param_slices", lambda layer, in_shape: layer.param_shapes(in_shape))
 
 
-def _param_slices(net: Net) -> tuple[ParamSlice, ...]:
-    out: list[ParamSlice] = []
-    start = 0
-    for index, layer in enumerate(net.layers):
-        for kind, shape in layer.param_shapes(net.shapes[index]).items():
-            stop = start + math.prod(shape)
-            out.append(ParamSlice(f"{index}.{kind}", index, shape, start, stop))
-            start = stop
-    return tuple(out)
+def _slices(net: Net, name: str, shapes: Callable[[Layer, Shape], Mapping[str, Shape]]) -> tuple[ParamSlice, ...]:
+    """Slices of a flat buffer with all tensors of a net, layer by layer; `shapes` gives those of a layer, by name.
+
+    A net does not change: they are worked out once and stored with it under `name`, as `Net.shapes` is.
+    """
+    known: dict[str, tuple[ParamSlice, ...]] = vars(net)
+    if name not in known:
+        out: list[ParamSlice] = []
+        start = 0
+        for index, layer in enumerate(net.layers):
+            for kind, shape in shapes(layer, net.shapes[index]).items():
+                stop = start + math.prod(shape)
+                out.append(ParamSlice(f"{index}.{kind}", index, shape, start, stop))
+                start = stop
+        known[name] = tuple(out)
+    return known[name]
 
 
 def views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
@@ -53,17 +56,9 @@ def views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
     return {place.name: flat[place.start : place.stop].reshape(place.shape) for place in param_slices(net)}
 
 
-@lru_cache(maxsize=64)
 def buffer_slices(net: Net) -> tuple[ParamSlice, ...]:
     """Buffers of a net, running means and variances, in the order of their flat buffer (buffer_count,)."""
-    out: list[ParamSlice] = []
-    start = 0
-    for index, layer in enumerate(net.layers):
-        for kind, shape in layer.buffer_shapes(net.shapes[index]).items():
-            stop = start + math.prod(shape)
-            out.append(ParamSlice(f"{index}.{kind}", index, shape, start, stop))
-            start = stop
-    return tuple(out)
+    return _slices(net, "_buffer_slices", lambda layer, in_shape: layer.buffer_shapes(in_shape))
 
 
 def buffer_views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:

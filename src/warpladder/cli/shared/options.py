@@ -157,6 +157,13 @@ def out_option(kind: str, help: str, *short: str) -> Decorator:
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
 
+
+def timeout_option(text: str) -> Decorator:
+    """Option `--timeout`: seconds that a launch may run, 60 if not given; 0 sets no limit."""
+    seconds = click.FloatRange(min=0)
+    return click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=text)
+
+
 progress_option = click.option(
     "--progress/--no-progress", default=None, help="Show progress on stderr; on a terminal if not given."
 )

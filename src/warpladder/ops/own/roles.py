@@ -7,7 +7,6 @@ array `w` is the weight, and the number `w` the width.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 
@@ -143,14 +142,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "adam": ("step_size", "beta1", "rest1", "beta2", "rest2", "correction", "eps", "weight_decay"),
     "adamw": ("step_size", "beta1", "rest1", "beta2", "rest2", "correction", "eps", "decay"),
 }
-
-_SPEC = re.compile(r"(?P<op>[A-Za-z]\w*(?:\.\w+)?)=(?P<file>[^=+]+?\.(?:cu|py))")
-
-
-def split_spec(text: str) -> list[tuple[str, str]] | None:
-    """Operations and files of "linear.forward=a.cu+linear.backward=b.cu"; None for another text."""
-    found = [_SPEC.fullmatch(part.strip()) for part in text.split("+")]
-    return [(match["op"].lower(), match["file"]) for match in found if match] if all(found) else None
 
 
 def named(op: str) -> tuple[type[Layer] | str, tuple[str, ...]]:

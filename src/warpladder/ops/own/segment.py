@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import ClassVar
 
 from ...device import Array, Device
@@ -12,9 +12,6 @@ from ..engine.kernels import Launches
 from ..engine.segments import Operands, Segment
 from .kernel_file import KernelFile, bind
 from .roles import Number, values
-
-#: Makes a user's launches for n samples: those that write some of the arrays named.
-OwnLaunches = Callable[[int, tuple[str, ...]], Launches]
 
 
 class OwnSegment(Segment):
