@@ -43,7 +43,7 @@ __device__ __forceinline__ void hold_outputs(float* to, const float* w) {
     );
 }
 
-// Its slice by inputs: (OUT, slice), OUT in whole quads.
+// A block's slice of the weights by inputs: (OUT, slice), OUT in whole quads.
 template <int IN, int OUT, int BLOCKS>
 __device__ __forceinline__ void hold_inputs(float* to, const float* w) {
     const int first = min(first_of_slice<IN, BLOCKS>(), line(IN));
@@ -130,7 +130,7 @@ __device__ __forceinline__ void each_product(const A& a, const B& b, int n, int 
         }
 }
 
-// The same place in the shared memory of a block of the cluster.
+// Address in the shared memory of another block of the cluster, at the offset of a local one.
 template <int BLOCKS>
 __device__ __forceinline__ float* of_block(float* mine, int rank) {
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
@@ -230,16 +230,7 @@ __device__ __noinline__ void held_cross_entropy(
         loss += one;
         hit += right;
     }
-    if (lane == 0) lost[warp] = loss, hits[warp] = hit;
-    __syncthreads();
-    if (threadIdx.x == 0 && parts.lost != nullptr) {
-        double sum = 0.0;
-        long long count = 0;
-        for (int v = 0; v < THREADS / 32; ++v) sum += lost[v], count += hits[v];
-        parts.lost[0] = sum;
-        parts.hits[0] = count;
-    }
-    __syncthreads();
+    store_losses(parts, 0, loss, hit, lost, hits);
 }
 
 // The block's slice of the last layer's outputs, and their mean squared error against `target`, as `reconstruct` of

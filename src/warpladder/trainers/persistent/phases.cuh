@@ -93,6 +93,21 @@ struct Parts {
     long long* hits;
 };
 
+// Store the losses and hits of the block's warps as one tile's, added up in the order of the warps. lost, hits: shared
+// (THREADS / 32,).
+__device__ __forceinline__ void store_losses(Parts parts, int tile, double loss, int hit, double* lost, int* hits) {
+    if (threadIdx.x % 32 == 0) lost[threadIdx.x / 32] = loss, hits[threadIdx.x / 32] = hit;
+    __syncthreads();
+    if (threadIdx.x == 0 && parts.lost != nullptr) {
+        double sum = 0.0;
+        long long count = 0;
+        for (int v = 0; v < THREADS / 32; ++v) sum += lost[v], count += hits[v];
+        parts.lost[tile] = sum;
+        parts.hits[tile] = count;
+    }
+    __syncthreads();
+}
+
 // Softmax cross-entropy of a row of OUT logits in shared memory by one warp: the gradient by the logits goes to g
 // (OUT,), zero with RELU where the logit is not positive. Every lane gets the loss, and whether the largest logit is
 // the label's.
@@ -132,7 +147,7 @@ __device__ __noinline__ int classify(
     static_assert(OUT <= T::COLUMNS, "a tile has all classes");
     __shared__ double lost[THREADS / 32];
     __shared__ int hits[THREADS / 32];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, tiles = pieces(n, T::ROWS);
+    const int warp = threadIdx.x / 32, tiles = pieces(n, T::ROWS);
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int m0 = tile * T::ROWS;
         float bias[T::EACH];
@@ -155,16 +170,7 @@ __device__ __noinline__ int classify(
             loss += one;
             hit += right;
         }
-        if (lane == 0) lost[warp] = loss, hits[warp] = hit;
-        __syncthreads();
-        if (threadIdx.x == 0 && parts.lost != nullptr) {
-            double sum = 0.0;
-            long long count = 0;
-            for (int v = 0; v < THREADS / 32; ++v) sum += lost[v], count += hits[v];
-            parts.lost[tile] = sum;
-            parts.hits[tile] = count;
-        }
-        __syncthreads();
+        store_losses(parts, tile, loss, hit, lost, hits);
     }
     return tiles;
 }

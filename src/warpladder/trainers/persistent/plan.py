@@ -25,7 +25,7 @@ OWN_BLOCK_WAIT, OWN_CLUSTER_WAIT = 1000, 1600
 #: Ratio by which the estimate of a grid that divides each phase must exceed another's: below it, it is the choice.
 MARGIN = 1.05
 
-#: The same ratio for weights in shared memory, whose estimate is off by up to 12 %.
+#: Factor of the estimates of plans with weights in shared memory, which are off by up to 12 %.
 HELD_MARGIN = 1.1
 
 #: Part of all blocks that a layer's weight gradient gets at least, however small it is: tiles are dealt in turn.
