@@ -27,7 +27,7 @@ SECTOR = 32
 
 @dataclass
 class Count:
-    """Of all warps that came to a place in the code; bytes and sectors in global memory, passes through banks.
+    """Counts of one place in the code, of all warps that came there: lanes, bytes, sectors and passes through banks.
 
     warps : times that a warp came; a request, if the place is an access. lanes : active lanes, of all times.
     sectors : of 32 bytes. bytes : different bytes that were asked for.

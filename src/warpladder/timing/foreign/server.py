@@ -70,7 +70,7 @@ class Server:
         return ladder.find(name).unsupported(net_from_json(net), TrainConfig.from_dict(config))
 
     def inspect(self, name: str, net: Any, config: Any) -> tuple[str, str]:
-        """What was checked of the kernels of a user's operation, and the command that checks them."""
+        """Summary of the checks of a user's kernels, and the command that repeats them."""
         settings = TrainConfig.from_dict(config)
         found = inspect(ladder.find(name), net_from_json(net), settings, self._abort)
         return found.text, found.command

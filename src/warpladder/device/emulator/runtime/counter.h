@@ -16,7 +16,7 @@ namespace emu {
 
 enum class Act : uint8_t { block, load, store, atomic, shared_load, shared_store, shared_atomic };
 
-// Of all warps that came to one place in the code.
+// Counts of one place in the code, of all warps that came there.
 struct Count {
     uint64_t warps = 0;    // times that a warp came
     uint64_t lanes = 0;    // active lanes, of all times

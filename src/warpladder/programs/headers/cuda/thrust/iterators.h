@@ -60,7 +60,7 @@ template <class T> class device_reference {
     friend void swap(device_reference a, device_reference b) { T value = a; a = b, b = value; }
 };
 
-// What iterators over a place that moves by whole numbers have in common. I: the iterator.
+// Base of the random access iterators whose position moves by whole numbers. I: the iterator.
 template <class I, class V, class R> struct Moving {
     using iterator_category = std::random_access_iterator_tag;
     using value_type = V;
