@@ -60,8 +60,11 @@ def test_pointers_are_named_and_unread_calls_marked():
     out = rewritten(
         "void f() { float* x; cudaMalloc((void**)&x, 4); if (cudaMalloc(&x, 8)) return; cudaCheckErrors(1); }"
     )
-    assert 'emu_unread(cudaMalloc((emu::name("x", &x), (void**)&x), 4), "cudaMalloc");' in out
-    assert 'if (cudaMalloc((emu::name("x", &x), &x), 8)) return;' in out and "emu_unread(cudaCheckErrors" not in out
+    assert 'emu_unread(cudaMalloc((emu::name_next_pointer("x", &x), (void**)&x), 4), "cudaMalloc");' in out
+    assert (
+        'if (cudaMalloc((emu::name_next_pointer("x", &x), &x), 8)) return;' in out
+        and "emu_unread(cudaCheckErrors" not in out
+    )
 
 
 def test_headers_of_the_program_are_found_and_others_left(tmp_path):

@@ -163,7 +163,7 @@ def _named(text: str) -> str:
             continue
         start = match.end() + length
         pointer = re.sub(r"^\(\s*void\s*\*\s*\*\s*\)\s*", "", first)
-        out += [text[position:start], f'(emu::name("{name}", {pointer}), {text[start:end]})']
+        out += [text[position:start], f'(emu::name_next_pointer("{name}", {pointer}), {text[start:end]})']
         position = end
     return "".join([*out, text[position:]])
 

@@ -18,8 +18,10 @@ template <class T> constexpr unsigned element_of() {
     if constexpr (std::is_void_v<T> || std::is_function_v<T>) return 1;
     else return sizeof(T);
 }
-EMU_UNSEEN inline void name(const char* name, const void*) { next_pointer = {name, 1}; }
-template <class T> EMU_UNSEEN void name(const char* name, T** pointer) { next_pointer = {name, element_of<T>()}; }
+EMU_UNSEEN inline void name_next_pointer(const char* name, const void*) { next_pointer = {name, 1}; }
+template <class T> EMU_UNSEEN void name_next_pointer(const char* name, T** pointer) {
+    next_pointer = {name, element_of<T>()};
+}
 }  // namespace emu
 
 // errors.cpp
