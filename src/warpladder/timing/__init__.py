@@ -1,6 +1,6 @@
-"""The climb: rungs are proven, timed in turns, and made to repeat what was timed.
+"""Climb: proof of each rung, timed repetitions in turns, and untimed repetitions that must give the same bits.
 
-May import train, proof, results and what lies below. Begin with `climb`; docs/benchmarking.md has the reasons.
+May import train, proof, results and what these import. Begin with `climb`; docs/benchmarking.md has the reasons.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from .task import ClimbTask, outsiders
 
 __all__ = ["ClimbSettings", "Found", "Progress", "climb", "contenders", "run_climb"]
 
-#: Seconds of a first look, without the command's start and its page, which take some more: a minute in all.
+#: Seconds of a quick climb, without the command's start and its page: a minute in all.
 FIRST_LOOK = 54.0
 
-#: Seconds that a call of a rung from outside may take in a quick climb.
+#: Most seconds of a call of a rung from a user's file in a quick climb.
 QUICK_CALL = 20.0
 
 
 @dataclass(frozen=True)
 class ClimbSettings:
-    """How a climb measures: the parameters of `climb` of the same names, checked.
+    """Checked settings of a climb: the parameters of `climb` of the same names.
 
-    seconds : in which it is to end. It makes repetitions fewer, three at least, and leaves out long training for the
-    test accuracy.
+    seconds : time limit of the climb. A limit reduces the repetitions, to three at least, and leaves out long training
+    for the test accuracy.
     """
 
     epochs: int | None = None
@@ -82,32 +82,31 @@ def climb(
     found: Found | None = None,
     command: str | None = None,
 ) -> Results:
-    """Prove that rungs train a net, and measure how fast each does.
+    """Prove that rungs train a net, and measure the speed of each.
 
     Parameters
     ----------
     net, data, config
         As in `train`; names too, and None is the net's recipe.
     rungs : sequence of Rung or str, optional
-        Rungs and peers, in the order of the ladder; the whole ladder and the strongest variant of each peer if not
-        given.
+        Rungs and peers, in the order of the ladder; default: the whole ladder and the strongest variant of each peer.
     epochs : int or None
-        Epochs of training before the test accuracy is taken; None takes those of the settings.
+        Epochs of training before the test accuracy is measured; None takes the settings' epochs.
     repeats : int
         Timed repetitions. Rungs take turns, so that a disturbance of the machine hits all of them.
     budget : float
-        Seconds that one repetition of one rung may take. Of a longer epoch the first steps are timed, and the figures
-        are marked as scaled. A rung whose training would take more than 10 budgets has no test accuracy.
+        Most seconds of one repetition of one rung. If an epoch is longer, its first steps are timed, and the figures
+    are marked as scaled. A rung whose training would take more than 10 budgets has no test accuracy.
     quick : bool
         End within a minute: begin with the fastest rung, go down the ladder as far as there is time, then take peers;
         no accuracy and no peak memory.
     kept : bool
         True takes proofs from earlier climbs of the same code, data, settings and machine.
     progress : callable or None
-        Called with the present activity, how many parts are done, how many there are, and the seconds left.
+        Called with the present activity, the number of finished parts, the number of all parts, and the seconds left.
     found : callable or None
         Called with the results so far, and the rung that got its first time or failed, else None. The last call comes
-        before an interrupt or an error leaves the climb; its results state in `stopped` what ended it.
+        before an interrupt or an error leaves the climb; `stopped` of its results is the reason.
     command : str or None
         Command that repeats this climb, for the results; None makes one.
 
@@ -136,7 +135,7 @@ def run_climb(
     progress: Progress | None = None,
     found: Found | None = None,
 ) -> Results:
-    """Climb on a resolved task; results and errors as in `climb`."""
+    """Climb with a resolved task; results and errors as in `climb`."""
     rungs = list(map(foreign, rungs))
     if outsiders(resolved.net, resolved.config):
         rungs = [isolated(rung, resolved.net, resolved.config) for rung in rungs]

@@ -1,4 +1,4 @@
-"""The rungs and peers of a climb that names none, and the order in which a first look begins them."""
+"""Default rungs and peers of a climb, and the order in which a quick climb begins them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from ..ladder import LADDER, PEERS, find, is_peer, outside
 from ..nets import Net
 from ..rungs.base import Rung
 
-#: Choices of the peers that a climb times: of each the strongest variant here, none, or every variant of
-#: `ladder.PEERS`.
+#: Choices of a climb's peers: the strongest variant of each on this machine, none, or every variant of `ladder.PEERS`.
 PEER_CHOICES = ("best", "none", "all")
 
 #: Variants of each peer in the ladder's precision, fp32, from the fastest down: benchmarks/h200/reports.json and
@@ -28,20 +27,20 @@ FASTEST_FIRST = (
     "sklearn",
 )
 
-#: Variants that take most of a minute to compile: a first look times the next one.
+#: Variants that take most of a minute to compile: a quick climb times the next variant.
 SLOW_TO_START = ("torch:device=cuda:mode=compile",)
 
 
 def contenders(net: Net, config: TrainConfig, peers: str = "best", quick: bool = False) -> list[Rung]:
-    """The whole ladder, from its first rung up, then peers.
+    """List the rungs of the ladder, from the first up, and then peers.
 
     Parameters
     ----------
     net, config
-        What is trained: a peer's variant counts only if it can train this here.
+        Net and settings: a peer's variant is listed only if it can train them on this machine.
     peers : {"best", "none", "all"}
     quick : bool
-        True leaves variants out that take long to start.
+        True leaves out variants that start slowly.
     """
     if peers not in PEER_CHOICES:
         raise RungError(f"peers wants {', '.join(PEER_CHOICES)}, got {shown(peers)}")
@@ -53,7 +52,7 @@ def contenders(net: Net, config: TrainConfig, peers: str = "best", quick: bool =
 
 
 def _strongest(variants: list[Rung], net: Net, config: TrainConfig) -> Rung:
-    """The first variant that can train here; the last where none can, so that a climb lists its reason."""
+    """First of a peer's variants that can train here; else the last variant, so that a climb lists its reason."""
     return next((each for each in variants if _can_train(each, net, config)), variants[-1])
 
 
@@ -65,7 +64,9 @@ def _can_train(rung: Rung, net: Net, config: TrainConfig) -> bool:
 
 
 def from_the_fastest(rungs: Iterable[Rung]) -> list[Rung]:
-    """Rungs from outside, the ladder from its top down, emulated rungs, and peers from the fastest down."""
+    """List of rungs: first those from user files, then the ladder from its top down, emulated rungs, and peers from the
+    fastest down.
+    """
 
     def place(rung: Rung) -> tuple[bool, bool, int]:
         emulated = rung.options.chosen().get("device") == "emulated"

@@ -1,4 +1,4 @@
-"""`ClimbLimit`: the seconds in which a climb is to end, and what fits into those that are left."""
+"""`ClimbLimit`: the time limit of a climb, and the work that fits into the seconds left."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from time import perf_counter
 
 from ..trainers.kernelwise.where import why_not
 
-#: Repetitions that no limit leaves out: a median of three stands one disturbance.
+#: Fewest repetitions under any limit: a median of three withstands one disturbance.
 LEAST_REPEATS = 3
 
-#: Share of a first look after which concurrent proofs are ended, so that what is proven can be timed.
+#: Share of a quick climb after which concurrent proofs are ended, so that proven rungs can be timed.
 PROVING = 0.85
 
 #: Seconds of a climb of the whole ladder, without the command's start and its page: with a GPU, and without one.
@@ -19,23 +19,23 @@ WITH_GPU, WITHOUT_GPU = 140.0, 82.0
 
 
 def usual_limit() -> float:
-    """Seconds in which a climb of the whole ladder is to end on this machine."""
+    """Time limit in seconds of a climb of the whole ladder on this machine."""
     return WITH_GPU if why_not(None) is None else WITHOUT_GPU
 
 
 @dataclass
 class ClimbLimit:
-    """Seconds in which a climb is to end; none by default. It counts from its making."""
+    """Time limit of a climb in seconds, infinite by default. Time runs from the object's creation."""
 
     seconds: float = math.inf
     began: float = field(default_factory=lambda: perf_counter())
 
     @property
     def left(self) -> float:
-        """Seconds that are left; negative when it is over."""
+        """Seconds left; negative after the limit."""
         return self.began + self.seconds - perf_counter()
 
     @property
     def proofs_end(self) -> float:
-        """Time of `perf_counter` at which concurrent proofs of a first look are ended."""
+        """Time of `perf_counter` at which a quick climb ends its concurrent proofs."""
         return self.began + PROVING * self.seconds

@@ -1,4 +1,4 @@
-"""`TimedEntry`: one rung of a climb, with everything that was found out about it."""
+"""`TimedEntry`: one rung of a climb, with its trainer and its results so far."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ from .turn import Refused, Turn, fresh_turn
 
 @dataclass
 class TimedEntry:
-    """A rung of a climb, its trainer while there is one, and what was found out about it.
+    """Rung of a climb with its trainer and its results so far.
 
-    The first thing that goes wrong, whatever it is, sets `alive` to False: one rung never stops a climb.
+    The first failure of any kind sets `alive` to False: one rung never stops a climb.
 
-    found : fields of `RungResult` by name, as far as they are known.
+    found : known fields of `RungResult`, by name.
     per_epoch : estimated seconds of an epoch.
-    peak : FLOP/s of a unit that is not this CPU.
-    samples : trained in a repetition.
-    seconds, cpu_seconds, other_seconds : of each repetition; of other processes too, as far as they are known.
-    clocks : of the GPU, at the end of each repetition.
+    peak : FLOP/s of the computing unit; None for this CPU.
+    samples : samples trained in a repetition.
+    seconds, cpu_seconds, other_seconds : wall time of each repetition, processor time of the trainer, and processor
+    time of other processes if it is known.
+    clocks : GPU clock at the end of each repetition.
     logs, ends : bits of the step logs, and final state, of each repetition.
     turns : work of each repetition.
-    epochs : of each epoch that was trained whole: mean loss and share of right samples, None if they were not computed,
-    and seconds.
-    stage : number of parts of the climb that are done.
-    passed : verdict of a process of its own.
-    allowance : seconds that training for the test accuracy may take at most.
+    epochs : by number of a whole trained epoch: mean loss and share of right samples (None if not computed), and
+    seconds.
+    stage : number of finished parts of the climb.
+    passed : verdict of a proof in another process.
+    allowance : most seconds of training for the test accuracy.
     sources : source lines by name.
     """
 
@@ -72,11 +73,11 @@ class TimedEntry:
 
     @cached_property
     def is_outside(self) -> bool:
-        """True if its code is not the package's: it is timed on work that it could not know before."""
+        """True if the rung's code is not the package's: each timed repetition then gets newly drawn work."""
         return not is_own(self.rung)
 
     def turn(self, number: int) -> Turn:
-        """Work of a repetition."""
+        """Work of repetition `number`."""
         first, epochs = number * self.plan.epochs, self.plan.epochs
         if self.is_outside:
             return fresh_turn(self.task, self.ends[-1] if self.ends else self.task.start(), first, epochs)
@@ -84,12 +85,12 @@ class TimedEntry:
 
     @property
     def is_exact(self) -> bool:
-        """True if it must give our bits and batches; a peer that declares deviations need not."""
+        """True if the rung must give the reference's bits and batches; a peer that declares deviations need not."""
         return not self.rung.deviations
 
     @contextmanager
     def guarded(self, doing: str) -> Iterator[None]:
-        """Turn an error into the rung's status and reason."""
+        """Catch an error in this context, and store it as the rung's status and reason."""
         try:
             yield
         except Exception as error:
@@ -102,13 +103,13 @@ class TimedEntry:
             self.give_up("failed", f"{doing}: its code calls sys.exit({error.code})")
 
     def give_up(self, status: str, reason: str) -> None:
-        """End the rung's part in the climb."""
+        """Stop the rung: store its status and reason, and release its trainer."""
         self.alive = False
         self.found |= {"status": status, "reason": line(reason)}
         self.end()
 
     def check_support(self) -> None:
-        """Find out, once, whether the rung can train the task here."""
+        """Check once if the rung can train the task on this machine; else store the reason."""
         if self.is_checked:
             return
         self.is_checked = True
@@ -118,13 +119,13 @@ class TimedEntry:
                 self.give_up("unsupported", reason)
 
     def close(self) -> None:
-        """Release the trainer."""
+        """Release the trainer's memory and threads."""
         trainer, self.trainer = self.trainer, None
         if trainer is not None:
             trainer.close()
 
     def end(self) -> None:
-        """Release the trainer, and end the process of a rung from outside."""
+        """Release the trainer, and end the process of a rung from a user's file."""
         try:
             with suppress(Exception):  # the rung's time, or the reason why it has none, is known
                 self.close()
@@ -134,16 +135,16 @@ class TimedEntry:
                 self.remark(printed)
 
     def remark(self, text: str) -> None:
-        """Add to the reason of a rung that goes on."""
+        """Append a remark to the reason of a rung that stays in the climb."""
         self.found["reason"] = "; ".join(filter(None, (self.found.get("reason", ""), line(text))))
 
     def note_peak_memory(self, found: int | None, reason: str) -> None:
-        """Note the peak memory in bytes, or None and the reason why it was not measured."""
+        """Store the peak memory in bytes, or None and the reason why it was not measured."""
         self.found["peak_rss_bytes"] = found
         self.remark(f"peak memory not measured: {reason}" if found is None else "")
 
     def timing(self) -> Timing:
-        """The repetitions so far, as results store them."""
+        """Timing of the repetitions so far, as results store it."""
         return Timing(
             seconds=tuple(self.seconds),
             cpu_seconds=tuple(self.cpu_seconds),
@@ -157,7 +158,7 @@ class TimedEntry:
         )
 
     def _clocks(self) -> dict[str, Any]:
-        """Clocks of the GPU in MHz and reasons why they were lowered, if each repetition has one."""
+        """GPU clocks in MHz and reasons why they were lowered; empty if a repetition has no clock."""
         if not self.clocks or len(self.clocks) != len(self.seconds):
             return {}
         return {
@@ -166,7 +167,9 @@ class TimedEntry:
         }
 
     def trained(self) -> tuple[int, State]:
-        """Whole epochs of the timed run, not more than the test accuracy needs, and the state after them."""
+        """Number of whole epochs trained by the timed run, at most those of the test accuracy, and the state after
+        them.
+        """
         is_training = self.plan.steps == self.task.steps and not self.is_outside
         ends = enumerate(self.ends, 1) if is_training else ()
         return max(
@@ -177,24 +180,24 @@ class TimedEntry:
 
     @property
     def test_pass(self) -> float:
-        """Estimated seconds of a pass over the test samples: a third of a step's work is its forward pass."""
+        """Estimated seconds of a pass over the test samples: a third of a training step's work is its forward pass."""
         return len(self.task.data.test_x) * self.per_epoch / (3 * self.task.n)
 
     def training(self) -> float:
-        """Estimated seconds of the training that the test accuracy still needs."""
+        """Estimated seconds of the training that is still needed for the test accuracy."""
         left = self.task.epochs - self.trained()[0]
         return left * self.per_epoch if left else 0.0
 
     @property
     def is_affordable(self) -> bool:
-        """True if the training that the test accuracy still needs is short enough."""
+        """True if the training that the test accuracy still needs fits the budget."""
         return self.training() <= min(TRAINING * self.task.budget, self.allowance)
 
     def left(self, proof: float, settle: float, rounds: int | None = None) -> float:
-        """Estimated seconds to its end.
+        """Estimated seconds to the end of this rung's work.
 
-        proof : seconds of its proof, if there is none yet. settle : seconds before each repetition.
-        rounds : further repetitions; None for all that are left.
+        proof : seconds of its proof, if it is not proven yet. settle : seconds before each repetition.
+        rounds : further repetitions; None for all missing ones.
         """
         rounds = self.task.repeats - len(self.seconds) if rounds is None else rounds
         if self.trainer is None and not self.seconds:
@@ -206,18 +209,20 @@ class TimedEntry:
 
     @property
     def replay(self) -> float:
-        """Estimated seconds of a new trainer that makes a repetition again."""
+        """Estimated seconds to build a new trainer and train one repetition again."""
         made = sum(self.found.get(part) or 0.0 for part in ("build_seconds", "load_seconds", "first_seconds"))
         return made + self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
 
 
 def finite(value: float | None) -> float | None:
-    """The number as JSON can hold it: None for NaN and infinity."""
+    """Number as JSON can store it: None for NaN and infinity."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 def user_place(error: BaseException, path: str | None) -> str:
-    """Last line of a user's file in an error's traceback, as " in mine.py, line 7"; empty if there is none."""
+    """Place of an error in a user's file, as " in mine.py, line 7", from its traceback; empty if the file is not
+    there.
+    """
     if place := getattr(error, "place", ""):  # of an error in another process
         return f" in {place}"
     if path is None:

@@ -1,4 +1,4 @@
-"""The result of one entry, and the floor below which its time is not believed."""
+"""Result of one timed rung, and the smallest time that is possible for it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .turn import Refused
 
 
 def doubt(entry: TimedEntry, machine: Machine) -> str | None:
-    """Set the floor, the rung's declared FLOPs at the peak of its unit and precision; the reason not to believe a time
-    below it, or None.
+    """Reason why the fastest repetition is impossible: its time is below the floor; None if it is possible.
+
+    Stores the floor in seconds: the rung's declared FLOPs at the peak of its unit and precision.
     """
     peak = entry.peak or machine.peak(entry.rung.precision)
     floor = entry.found["flops"] / peak
@@ -30,14 +31,14 @@ def doubt(entry: TimedEntry, machine: Machine) -> str | None:
 
 
 def believe(entry: TimedEntry, machine: Machine) -> None:
-    """Refuse a time below the floor."""
+    """Refuse an entry's time if it is below its floor."""
     with entry.guarded("floor"):
         if (reason := doubt(entry, machine)) is not None:
             raise Refused(reason)
 
 
 def result(entry: TimedEntry, machine: Machine, stopped: str = "") -> RungResult:
-    """The entry as it is stored; `stopped` is the reason why the climb ended early, if it did."""
+    """Result of an entry, as it is stored; `stopped` is the reason why the climb ended early, or empty."""
     found, task, rung = dict(entry.found), entry.task, entry.rung
     if entry.alive and not entry.seconds:
         reason = f"{'proven, but not timed' if 'check' in found else 'not reached'}: {line(stopped)}"
@@ -67,7 +68,7 @@ def result(entry: TimedEntry, machine: Machine, stopped: str = "") -> RungResult
 
 
 def _set_aside(timing: Timing) -> list[str]:
-    """A remark on repetitions under another clock of the GPU, and one on a clock that was lowered."""
+    """Remarks: one on repetitions at another GPU clock than the others, one on a lowered clock."""
     remarks = []
     if others := timing.set_aside:
         clocks = [f"{clock:,.0f}" for clock in timing.clocks or ()]
@@ -83,7 +84,7 @@ def _set_aside(timing: Timing) -> list[str]:
 
 
 def _history(entry: TimedEntry) -> History | None:
-    """The epochs from the first on without a gap."""
+    """History of the consecutive epochs from the first; None if one is missing or not finite."""
     whole = [entry.epochs[epoch] for epoch in range(len(entry.epochs)) if epoch in entry.epochs]
     if not whole or not all(math.isfinite(value) for epoch in whole for value in epoch if value is not None):
         return None

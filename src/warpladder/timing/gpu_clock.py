@@ -1,4 +1,4 @@
-"""Clock of the GPU, read through NVIDIA's management library next to each repetition."""
+"""GPU clock, read through NVIDIA's management library NVML at each repetition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any, NamedTuple
 
-#: Reasons of `nvmlDeviceGetCurrentClocksThrottleReasons` for which a GPU is slower than it could be, in words.
+#: Names of the bits of `nvmlDeviceGetCurrentClocksThrottleReasons` that slow a GPU.
 POWER_LIMIT = "power limit"
 SLOWED = {0x4: POWER_LIMIT, 0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "power supply"}
 
@@ -21,7 +21,7 @@ class ClockReading(NamedTuple):
 
 
 class GpuClock:
-    """Reads the clock of the first visible GPU; `library` is NVML, or None where it cannot be loaded."""
+    """Reader of the clock of the first visible GPU; `library` is NVML, or None if it cannot be loaded."""
 
     def __init__(self, library: Any = None) -> None:
         self.library = library or _library()
@@ -40,7 +40,7 @@ class GpuClock:
         return int(self.library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), into))
 
     def read(self) -> ClockReading | None:
-        """The present clock, or None if it cannot be read; takes some ten microseconds."""
+        """Present clock, or None if it cannot be read; takes some ten microseconds."""
         if self.library is None:
             return None
         mhz, reasons = ctypes.c_uint(), ctypes.c_ulonglong()

@@ -1,4 +1,4 @@
-"""Kernels of a user's file: what to run when a proof of them fails."""
+"""Kernel files of a user's rung: the command that checks them when their proof fails."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 
 def kernel_hint(path: str | None) -> str:
-    """The command that checks the .cu files that a user's rung in this file names, as the end of a reason; empty if
-    there are none.
-    """
+    """Command that checks the .cu files of a user's rung, to append to a reason; empty if the rung has no .cu files."""
     found = kernel_files(path)
     return f": run `warpladder check {' '.join(found)}`" if found else ""
 
 
 def kernel_files(path: str | None) -> list[str]:
-    """The .cu files that a Python file names and that are in its folder, as a user would write them; or a .cu file."""
+    """Paths of the .cu files that a Python file names and that are in its folder; or the path itself if it is a .cu
+    file.
+    """
     if path is None:
         return []
     file = Path(path).expanduser()

@@ -61,9 +61,9 @@ def check(entry: TimedEntry, cache: ProofCache | None) -> None:
 def prepare(
     entry: TimedEntry, cache: ProofCache | None = None, quiet: Callable[[], AbstractContextManager[None]] = nullcontext
 ) -> None:
-    """Build, load, warm up, and plan the repetitions. Ends at the initial state.
+    """Build, load and warm up the rung, and plan its repetitions; the trainer ends at the initial state.
 
-    quiet : gives a context in which nothing else runs; the first steps are clocked in it.
+    quiet : returns a context in which nothing else runs; the first steps are timed in it.
     """
     task = entry.task
     with entry.guarded("first steps"):
@@ -85,7 +85,7 @@ def prepare(
 
 
 def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
-    """Note what the trainer states about itself: FLOPs, the peak of its unit, and its sources."""
+    """Store what the trainer states: FLOPs of a sample, the peak of its unit in FLOP/s, and its sources."""
     flops, peak = trainer.flops(), trainer.peak()
     if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
         raise Refused(
@@ -100,14 +100,14 @@ def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
 
 
 def _probe(entry: TimedEntry, trainer: Trainer) -> float:
-    """Seconds of a step: the mean over steps with and without losses, in the proportion of training."""
+    """Seconds of a step: weighted mean over steps with and without losses, in the proportion of training."""
     every = entry.task.config.loss_every
     without = _probe_epoch(entry, trainer, 0) if every > 1 else 0.0
     return ((every - 1) * without + _probe_epoch(entry, trainer, every - 1)) / every
 
 
 def _probe_epoch(entry: TimedEntry, trainer: Trainer, epoch: int) -> float:
-    """Seconds of a step of an epoch: the least of ever longer runs. The last step's code is warmed too."""
+    """Seconds of a step of an epoch: the minimum over increasingly long runs. Warms the code of the last step too."""
     steps, order = entry.task.steps, entry.task.order(epoch)
     count, total, best = 0, 0.0, math.inf
     while total < 2 * PROBE and count < steps:
@@ -121,7 +121,9 @@ def _probe_epoch(entry: TimedEntry, trainer: Trainer, epoch: int) -> float:
 
 
 def _probed(entry: TimedEntry, trainer: Trainer, order: Order, count: int) -> None:
-    """Train the first steps of an epoch; a rung from outside has to show them, so that none is put off."""
+    """Train the first `count` steps of an epoch. The logs of a rung from a user's file are read, so that it cannot
+    defer them.
+    """
     log = trainer.run(order, 0, count)
     if entry.is_outside:
         copied(log)
@@ -129,8 +131,10 @@ def _probed(entry: TimedEntry, trainer: Trainer, order: Order, count: int) -> No
 
 
 def repeat(entry: TimedEntry, number: int) -> None:
-    """One timed repetition. The clock stops after logs and weights were copied, so that no work can be put off until
-    after it; what a rung from outside does before or after it is stopped, or of no use for a turn drawn now.
+    """Time one repetition.
+
+    The clock stops after logs and weights are copied, so that no work can be deferred until after it. A rung from a
+    user's file is paused before and after its turn, and its work is drawn when the turn begins.
     """
     trainer = entry.trainer
     assert trainer is not None
@@ -163,7 +167,7 @@ def _gpu_clock() -> GpuClock:
 
 
 def _cpu_clock(trainer: Trainer) -> Callable[[], float]:
-    """Processor seconds of the process that trains. One that was stopped is awake afterwards."""
+    """Clock of the processor seconds of the process that trains; a paused process is awake afterwards."""
     if not isinstance(trainer, ForeignTrainer):
         return process_time
     trainer.process.request("ready")
@@ -171,13 +175,13 @@ def _cpu_clock(trainer: Trainer) -> Callable[[], float]:
 
 
 def pause(trainer: Trainer) -> None:
-    """Stop the process of a rung from outside until it has a turn again."""
+    """Pause the process of a rung from a user's file until its next turn."""
     if isinstance(trainer, ForeignTrainer):
         trainer.process.pause()
 
 
 def repetition(entry: TimedEntry, trainer: Trainer, turn: Turn) -> tuple[list[StepLog], State]:
-    """Train the steps of a turn: a log for each epoch and the state, in arrays of this process."""
+    """Train the steps of a turn; return a log for each epoch and the state, in arrays of this process."""
     task, steps = entry.task, entry.plan.steps
     if isinstance(trainer, ForeignTrainer):
         expected = entry.per_epoch * len(turn.orders) * steps / task.steps
@@ -189,7 +193,7 @@ def repetition(entry: TimedEntry, trainer: Trainer, turn: Turn) -> tuple[list[St
 
 
 def note_epochs(entry: TimedEntry, first: int, logs: list[StepLog], seconds: float) -> None:
-    """Note loss, accuracy and seconds of the whole epochs from `first` on, which took so many seconds together."""
+    """Store loss, accuracy and seconds of the whole epochs from `first` on; `seconds` is their total time."""
     for epoch, log in enumerate(logs, first):
         if epoch not in entry.epochs and len(log.size) == entry.task.steps:
             samples = int(log.size.sum())
@@ -199,7 +203,9 @@ def note_epochs(entry: TimedEntry, first: int, logs: list[StepLog], seconds: flo
 
 
 def _counted(entry: TimedEntry, number: int, logs: list[StepLog], state: State) -> int:
-    """Samples trained in a repetition by its logs; refuses logs that do not show the required work."""
+    """Number of samples trained in a repetition, from its logs; raises `Refused` if the logs do not show the required
+    work.
+    """
     task, config = entry.task, entry.task.config
     batch, steps = config.batch(task.n), entry.plan.steps
     expected = np.minimum(batch, task.n - np.arange(steps) * batch)
@@ -213,7 +219,7 @@ def _counted(entry: TimedEntry, number: int, logs: list[StepLog], state: State) 
 
 
 def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that `work()` takes, and its result."""
+    """Seconds of `work()`, and its result."""
     start = perf_counter()
     out = work()
     return perf_counter() - start, out

@@ -1,4 +1,4 @@
-"""The package's own rungs, whose code is known, and those from outside."""
+"""Distinction between the package's own rungs, whose code is known, and rungs from user files."""
 
 from __future__ import annotations
 

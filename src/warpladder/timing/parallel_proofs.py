@@ -1,7 +1,7 @@
-"""Proofs made concurrently, in processes of their own, which stop while something is timed.
+"""Concurrent proofs in separate processes, which are paused while something is timed.
 
-A process that passes a rung has proven the same code on the same data as this one would. Any other outcome is no
-verdict, since several processes share a device's memory: such a rung is proven again, alone.
+A process that passes a rung has proven the same code on the same data as this process would. Any other outcome is no
+verdict, since several processes share a device's memory: the rung is proven again in this process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LIMIT = 180.0  # seconds that a process may take
 MAX_WAIT = 1e6  # seconds; a queue takes no infinite time
 MOST = 16  # concurrent processes: each holds a copy of the data, and those of GPU rungs a context
 
-#: Signals that stop a group of processes, let it go on and end it; None where the system has none.
+#: Signals that pause, continue and end a group of processes; None if the system lacks them.
 STOP, GO_ON, END = (getattr(signal, name, None) for name in ("SIGSTOP", "SIGCONT", "SIGKILL"))
 CAN_PAUSE = STOP is not None
 
@@ -50,19 +50,19 @@ ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLO
 
 
 def child_environment() -> dict[str, str]:
-    """Environment of a process that runs concurrently with others. Variables that the user has set stay."""
+    """Environment variables of a concurrent process; variables that the user has set are unchanged."""
     return {**ASLEEP, **os.environ}
 
 
 class ConcurrentProofs:
-    """Proofs of rungs of the package, each in a process of its own. They can pause while something is timed.
+    """Proofs of the package's rungs, each in a separate process. They can be paused while something is timed.
 
-    at_a_time : processes that run concurrently.
-    waiting : names of the rungs whose verdict `next` has not returned.
+    at_a_time : number of concurrent processes.
+    waiting : names of the rungs without a verdict yet.
     """
 
     def __init__(self, task: ClimbTask, at_a_time: int) -> None:
-        """Write a copy of the data set for the processes; `OSError` if the disk is full."""
+        """Write a copy of the data set for the processes; raises `OSError` if the disk is full."""
         self.task, self.waiting = task, set[str]()
         self._children: set[subprocess.Popen[str]] = set()
         self._verdicts: SimpleQueue[tuple[str, Checked | None]] = SimpleQueue()
@@ -79,15 +79,15 @@ class ConcurrentProofs:
         self._pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="proving")
 
     def add(self, rungs: Iterable[Rung]) -> None:
-        """Prove further rungs, in this order, after those that were added before."""
+        """Prove further rungs, in this order, after those added before."""
         for rung in rungs:
             self.waiting.add(rung.name)
             self._pool.submit(self._conclude, rung)
 
     def next(self, until: float = math.inf) -> tuple[str, Checked | None] | None:
-        """Name of a rung whose process has ended, and its verdict, or None if the process did not pass the rung.
+        """Name of a rung whose process has ended, and its verdict: None if the process did not pass the rung.
 
-        until : time of `perf_counter` up to which it waits; the answer is None if no process ends before.
+        until : time of `perf_counter` until which it waits; the result is None if no process ends before.
         """
         if not self.waiting:
             return None
@@ -100,7 +100,7 @@ class ConcurrentProofs:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop all processes for a while: they use no processor, and send nothing to a GPU."""
+        """Pause all processes in this context: they use no processor and send nothing to a GPU."""
         self._signal(STOP, is_paused=True)
         try:
             yield
@@ -108,7 +108,7 @@ class ConcurrentProofs:
             self._signal(GO_ON, is_paused=False)
 
     def close(self) -> None:
-        """End all processes."""
+        """End all proof processes."""
         self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._signal(END, is_paused=False)
@@ -134,7 +134,7 @@ class ConcurrentProofs:
             self._verdicts.put((rung.name, checked))
 
     def _prove(self, rung: Rung) -> Checked | None:
-        """The verdict of a process of its own about a rung; None if there is none."""
+        """Verdict of a separate process about a rung; None if the process gives none."""
         config, cut = proven_with(rung, self.task)
         try:
             outside = origins(kinds(self.task.net, config))
@@ -164,7 +164,7 @@ class ConcurrentProofs:
         return Checked(checked.passed, checked.error, checked.bound, checked.reason + cut, checked.seconds)
 
     def _begin(self) -> subprocess.Popen[str] | None:
-        """A process that waits for its order, as soon as none is paused; None if all are to end."""
+        """Process that waits for its order, started when the proofs are not paused; None if they are closed."""
         package = str(Path(__file__).parents[2])
         place = f"import sys; sys.path.insert(0, {package!r})"
         program = f"{place}; from warpladder.timing.parallel_proofs import child; child()"
@@ -186,7 +186,7 @@ class ConcurrentProofs:
 
 
 def child() -> None:
-    """Make the proof that standard input describes, and print the verdict."""
+    """Prove the rung that standard input describes, and print the verdict."""
     order = json.load(sys.stdin)
     bring(order["outside"])
     rung, config = ladder.find(order["rung"]), TrainConfig.from_dict(order["config"])

@@ -1,6 +1,6 @@
-"""Peak memory of training with one rung, measured in a process of its own.
+"""Peak memory of training with one rung, measured in a separate process.
 
-In the climb's own process the peak would be that of all rungs and libraries together. The process gets random samples
+The peak of the climb's own process would include all rungs and libraries. The process trains on random samples
 of the data set's sizes and types.
 """
 
@@ -39,7 +39,7 @@ PATIENCE = 3  # seconds of evaluation, after which the rest of the test set is l
 
 
 class PeakMemories:
-    """Measures the peak memory of rungs, in a few processes at a time; `close` ends those that still run."""
+    """Measurements of the peak memory of rungs, in a few concurrent processes; `close` ends those that still run."""
 
     def __init__(self, net: Net, data: Dataset, config: TrainConfig, at_a_time: int) -> None:
         self.what = net, data, config
@@ -53,17 +53,19 @@ class PeakMemories:
             self.found[rung.name] = self.pool.submit(peak_rss, rung, *self.what, self.children)
 
     def settle(self) -> None:
-        """Wait for the processes that run, and forget the rungs that have none yet."""
+        """Wait for the running processes, and remove the rungs whose process has not begun."""
         for name in [name for name, future in self.found.items() if future.cancel()]:
             del self.found[name]
         wait(self.found.values())
 
     def result(self, rung: Rung) -> tuple[int | None, str]:
-        """What `peak_rss` returns for an added rung; waits for it."""
+        """Peak memory of an added rung in bytes, or None and the reason, as `peak_rss` returns it; waits for the
+        process.
+        """
         return self.found[rung.name].result()
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes that measure."""
         self.pool.shutdown(wait=False, cancel_futures=True)
         while not all(each.done() for each in self.found.values()):  # a process may be about to begin
             for child in tuple(self.children):
@@ -77,7 +79,7 @@ def peak_rss(
 ) -> tuple[int | None, str]:
     """Largest resident set, in bytes, of a process that trains some steps and evaluates; or None and the reason.
 
-    children : a set that holds the process while it runs.
+    children : set that contains the process while it runs.
     """
     name = spelled(rung)
     if name is None:
@@ -128,7 +130,7 @@ def peak_rss(
 
 
 def _foreign_peak(order: dict[str, Any], children: set[Any]) -> tuple[int | None, str]:
-    """Peak memory of a rung from outside, in a process with the limits of one; or None and the reason."""
+    """Peak memory in bytes of a rung from a user's file, in a process with limits; or None and the reason."""
     process = ForeignProcess()
     children.add(process)
     try:
@@ -141,7 +143,7 @@ def _foreign_peak(order: dict[str, Any], children: set[Any]) -> tuple[int | None
 
 
 def child() -> None:
-    """Train the run that standard input describes, and print the peak in bytes."""
+    """Train the run that standard input describes, and print the peak memory in bytes."""
     print(measured(json.load(sys.stdin)))
 
 

@@ -1,8 +1,8 @@
-"""Cache of proofs between climbs: a proof holds while nothing that can change it has changed.
+"""Cache of proofs between climbs: a proof is valid until something that can change it has changed.
 
 An entry's key is a hash of the sources, net, data, settings, plans of the tuner, threads, libraries and their BLAS, the
-processor's features, driver and GPU. A rung, layer, optimizer or schedule from outside the package is proven every
-time, since the code that it reaches is not known.
+processor's features, driver and GPU. A rung, layer, optimizer or schedule from a user's file is proven every
+time, since its code is not known.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ PROOFS = Cache(
 
 
 class ProofCache:
-    """The proofs of earlier climbs of one task.
+    """Stored proofs of earlier climbs of one task.
 
-    Make it before any rung is built, so that the same libraries are always loaded.
+    Create it before any rung is built, so that the same libraries are always loaded.
     """
 
     def __init__(self, task: ClimbTask) -> None:
@@ -76,7 +76,7 @@ class ProofCache:
         self.ground = _digest([_sources(), _task(task), _libraries(), _processor(), device])
 
     def find(self, rung: Rung) -> Checked | None:
-        """The proof that this rung passed, or None if there is none or it is damaged."""
+        """Stored proof that this rung passed, or None if it is missing or damaged."""
         if self.has_foreign or not is_own(rung):
             return None
         content = PROOFS.read(self._key(rung))
@@ -91,7 +91,7 @@ class ProofCache:
         return replace(checked, kept=True) if is_sound else None
 
     def store(self, rung: Rung, checked: Checked, on_gpu: bool) -> None:
-        """Store a passed proof, unless it is of a GPU that could not be identified."""
+        """Store a passed proof, unless it was made on a GPU that could not be identified."""
         if not self.has_foreign and checked.passed and is_own(rung) and (self.is_gpu_known or not on_gpu):
             PROOFS.write(self._key(rung), json.dumps(asdict(checked)).encode())
 
@@ -107,7 +107,7 @@ def _digest(content: Any) -> str:
 
 @cache
 def _sources() -> str:
-    """A hash of every source of the package, whether a rung uses it or not."""
+    """Hash of every source file of the package."""
     known = sha256()
     for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SOURCES):
         content = path.read_bytes()
@@ -116,7 +116,7 @@ def _sources() -> str:
 
 
 def _task(task: ClimbTask) -> list[Any]:
-    """Net, settings and training set; test samples take no part in a proof."""
+    """Net, settings and training set, for the key; test samples do not change a proof."""
     data = task.data
     arrays = [array for array in (data.train_x, data.train_y, data.train_weight) if array is not None]
     content = [
@@ -127,7 +127,7 @@ def _task(task: ClimbTask) -> list[Any]:
 
 
 def _libraries() -> list[Any]:
-    """Versions of all installed packages, BLAS and its kind of core, and their settings in the environment."""
+    """Versions of installed packages, BLAS and its kernels, and their settings in the environment, for the key."""
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
     pools = [
@@ -151,7 +151,7 @@ def _processor() -> list[Any]:
 
 
 def _gpu() -> dict[str, Any] | str:
-    """The GPU and its driver, or the reason why our kernels cannot use one."""
+    """GPU and driver, or the reason why the package's kernels cannot use a GPU, for the key."""
     try:
         found = gpu.facts()
     except (WarpladderError, ImportError, OSError) as error:
@@ -163,7 +163,7 @@ def _gpu() -> dict[str, Any] | str:
 
 
 def _plans() -> list[str]:
-    """Hashes of the tuner's plans on this machine: a proof holds for the plans that the rung follows."""
+    """Hashes of the tuner's plans on this machine, for the key: a proof is valid for these plans."""
     from ..trainers.tuning import plan_cache
 
     place = plan_cache.PLANS.place()

@@ -1,4 +1,4 @@
-"""`ProofsAhead`: proofs that a climb makes concurrently, before the turns of their rungs."""
+"""`ProofsAhead`: concurrent proofs of a climb's rungs, before their turns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SPARE = 2  # cores for this process and the system
 
 
 class ProofsAhead:
-    """Proofs that processes make while this one works, on a machine with cores to spare.
+    """Proofs in concurrent processes, on a machine with spare cores.
 
-    cost : sort key of an entry's proof, 0 for a stored one.
+    cost : function of an entry: sort key of its proof, 0 for a stored one.
     report : called with the present activity.
-    unproven : names of rungs whose process came to no verdict.
+    unproven : names of rungs whose process ended without a verdict.
     """
 
     def __init__(self, task: ClimbTask, cost: Callable[[TimedEntry], int], report: Callable[[str], None]) -> None:
@@ -32,14 +32,14 @@ class ProofsAhead:
 
     @property
     def waiting(self) -> set[str]:
-        """Names of the rungs that are being proven."""
+        """Names of the rungs whose proofs are running."""
         return set() if self._proofs is None else self._proofs.waiting
 
     def begin(self, entries: Iterable[TimedEntry], least: int = 1) -> None:
-        """Begin to prove those of the entries that a process can prove, if they are at least so many.
+        """Begin the proofs that a process can make, if at least `least` entries need one.
 
-        Without cores to spare, or space on the disk for a copy of the data set, each is proven alone; so it is where
-        samples have weights, which the copy lacks.
+        No process begins without spare cores, without disk space for a copy of the data set, or if samples have
+        weights, which the copy lacks: the climb then proves one rung after the other.
         """
         if self.task.data.train_weight is not None:
             return
@@ -55,7 +55,7 @@ class ProofsAhead:
             self._report()
 
     def _needs_process(self, entry: TimedEntry) -> bool:
-        """True if a process of its own can prove the entry, which is not proven and does not choose by a clock."""
+        """True if a separate process can prove the entry: it is not proven yet and does not choose plans by a clock."""
         entry.check_support()
         is_known = is_own(entry.rung) or is_isolated(entry.rung)
         is_begun = entry.passed is not None or entry.rung.name in self.waiting | self.unproven
@@ -63,9 +63,9 @@ class ProofsAhead:
         return is_left and is_known and not entry.rung.tunes and self.cost(entry) > 0
 
     def verdicts(self, entries: Iterable[TimedEntry], until: float = math.inf) -> Iterator[set[str]]:
-        """Note verdicts in their entries as they come; after each give the names that are still waiting.
+        """Store each verdict in its entry as it arrives, and yield the names of the rungs still waiting.
 
-        until : time of `perf_counter` up to which it waits for the next.
+        until : time of `perf_counter` until which it waits for the next verdict.
         """
         by_name = {entry.rung.name: entry for entry in entries}
         while self._proofs is not None and (news := self._proofs.next(until)) is not None:
@@ -75,10 +75,10 @@ class ProofsAhead:
             yield self.waiting
 
     def sort(self, left: list[TimedEntry], until: float) -> None:
-        """Put rungs that are still being proven last, and those that have to be proven alone before them. If all are
-        being proven, wait for one.
+        """Sort entries: ready ones first, then those to be proven in this process, then those still being proven. If
+        all are being proven, wait for one.
 
-        until : time of `perf_counter` after which no proof is waited for.
+        until : time of `perf_counter` after which it does not wait.
         """
         for _ in self.verdicts(left, 0.0 if CAN_PAUSE else until):
             pass
@@ -98,11 +98,11 @@ class ProofsAhead:
         left.sort(key=lambda each: (each.rung.name in waiting, is_peer(each.rung), each.rung.name in unproven))
 
     def paused(self) -> AbstractContextManager[None]:
-        """Stop the processes while something is timed."""
+        """Pause the proof processes in this context, while something is timed."""
         return nullcontext() if self._proofs is None else self._proofs.paused()
 
     def end(self) -> None:
-        """End all processes."""
+        """End all proof processes."""
         if self._proofs is not None:
             self._proofs.close()
             self._proofs = None

@@ -1,5 +1,5 @@
-"""After an entry's timed repetitions: a test pass; then, without a clock, its fastest repetition again and the rest of
-the training.
+"""Work after an entry's timed repetitions: a test pass; then, untimed, its fastest repetition again and the rest of the
+training.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .witness_losses import check_losses
 
 
 def time_test(entry: TimedEntry) -> None:
-    """Time one pass over the test samples, and take the accuracy if the timed steps were all of the training.
+    """Time one pass over the test samples, and store the accuracy if the timed steps were all of the training.
 
-    The second of two passes counts, since the first compiles and takes memory. A pass that is longer than the budget
-    is left out for a net that is not trained to the end.
+    The second of two passes is timed, since the first compiles and allocates. A pass that is longer than the budget is
+    left out for a net that is not trained to the end.
     """
     trainer, task = entry.trainer, entry.task
     assert trainer is not None
@@ -55,8 +55,8 @@ def time_test(entry: TimedEntry) -> None:
 def replay(entry: TimedEntry) -> None:
     """Train the fastest repetition again in a new trainer, compare every bit, and train on for the test accuracy.
 
-    A repetition that leaves out work is faster: so the fastest is compared. Of a rung from outside all are, in a new
-    process and in calls that end elsewhere.
+    A repetition that leaves out work is faster: so the fastest is compared. For a rung from a user's file all are
+    compared, in a new process and with calls of other lengths.
     """
     entry.end()
     task = entry.task
@@ -94,7 +94,7 @@ def replay(entry: TimedEntry) -> None:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """End of a repetition: the turn from a state within it on, step `first` of its first epoch, and its logs."""
+    """End of a repetition: the turn from a state within it, step `first` of its first epoch, and its logs."""
 
     turn: Turn
     first: int
@@ -102,7 +102,9 @@ class _Stretch:
 
 
 def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list[StepLog], _Stretch]:
-    """Train a timed repetition again without a clock, and compare; the logs of its epochs, and a stretch of it."""
+    """Train a timed repetition again, untimed, and compare its bits; return the logs of its epochs, and a stretch of
+    it.
+    """
     turn = entry.turns[number]
     stretch = _Stretch(turn, 0, [])
     if entry.is_outside:
@@ -131,7 +133,7 @@ def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list
 
 
 def _compare_size(timed: State, replayed: State, turn: Turn) -> None:
-    """Refuse the run of a rung with deviations if it moved the weights much less or more than an untimed run."""
+    """Raise `Refused` if a rung with deviations moved the weights much less or more than an untimed run."""
     assert turn.start is not None
     before = turn.start.params.astype(np.float64)
     moved, wanted = (float(np.linalg.norm(state.params - before)) for state in (timed, replayed))
@@ -145,7 +147,7 @@ def _compare_size(timed: State, replayed: State, turn: Turn) -> None:
 def _in_calls(
     trainer: Trainer, turn: Turn, calls: list[tuple[Order, int, int]], seconds: float
 ) -> tuple[list[StepLog], State]:
-    """Logs and state of ranges of steps, each in a call of its own."""
+    """Logs and state of ranges of steps, each trained by its own call."""
     if isinstance(trainer, ForeignTrainer):
         return trainer.cut(turn.start, calls, seconds)
     assert turn.start is not None
@@ -159,7 +161,7 @@ def _testable(task: ClimbTask) -> bool:
 
 
 def _scored(entry: TimedEntry, result: Score) -> None:
-    """Note how the net does on the test samples after all epochs."""
+    """Store the test loss and accuracy after all epochs."""
     if not math.isfinite(result.loss):
         entry.remark("the test loss is not finite: training diverged")
     labelled = isinstance(entry.task.net.loss, CrossEntropyLoss)

@@ -1,4 +1,4 @@
-"""The command that repeats a climb which was begun from Python."""
+"""Command that repeats a climb which was begun from Python."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ WHOLE = {"digits": 1437, "mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
 
 
 def repeat_command(task: ClimbTask, rungs: Sequence[Rung], *, quick: bool = False, standardize: bool = False) -> str:
-    """A command that repeats the climb; empty if there is none, as for data, rungs, a net or an optimizer that are the
-    program's own.
+    """Command that repeats the climb; empty if data, rungs, net or optimizer are from the user's program.
 
     standardize : True if the task's data were standardised for the climb.
     """
@@ -51,7 +50,7 @@ def repeat_command(task: ClimbTask, rungs: Sequence[Rung], *, quick: bool = Fals
 
 
 def _settings(config: TrainConfig, defaults: TrainConfig) -> list[str]:
-    """The options for settings that differ from the net's recipe, without epochs."""
+    """Command options for settings that differ from the net's recipe, without epochs."""
     words = []
     for name in (field.name for field in fields(TrainConfig) if field.name != "epochs"):
         value = getattr(config, name)
@@ -73,7 +72,7 @@ def _settings(config: TrainConfig, defaults: TrainConfig) -> list[str]:
 
 
 def _changed(option: str, thing: Optimizer | Schedule, base: Optimizer | Schedule) -> list[str]:
-    """The options for an optimizer or a schedule that is not the recipe's."""
+    """Command options for an optimizer or a schedule that differs from the recipe's."""
     if type(thing) is not type(base):
         return [f"--{option}", write(thing)]
     left = changes(thing, base)

@@ -1,7 +1,7 @@
-"""`ClimbSchedule`: the order in which a climb proves, times and repeats its rungs, and what it reports.
+"""`ClimbSchedule`: the order in which a climb proves, times and repeats its rungs, and its reports.
 
-A rung is proven, warmed up and timed once before the next one is proven, so that its row comes early; the other
-repetitions take turns. Untimed work comes last: bits are compared, and meanwhile processes of their own measure the
+A rung is proven, warmed up and timed once before the next one is proven, so that its row appears early; the other
+repetitions take turns. Untimed work is last: bits are compared, and meanwhile separate processes measure the
 peak memory of rungs.
 """
 
@@ -33,15 +33,14 @@ from .task import ClimbTask
 # seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores
 SETTLE = 0.2
 
-#: Seconds of a proof, for estimates until one has been made; at least so many of a peer, whose library is imported
-#: first, and of a slow rung.
+#: Estimated seconds of a proof before one was measured; and of a peer, whose library is imported first, or a slow rung.
 PROOF, LONG_PROOF = 5.0, 10.0
 
 # most processes that measure peak memory at a time: libraries whose threads wait for each other want the other cores
 # while rungs are repeated
 MEASURED = 4
 
-#: Called with the present activity, how many parts of the climb are done, how many there are, and the seconds left.
+#: Called with the present activity, the number of finished parts of the climb, of all parts, and the seconds left.
 Progress = Callable[[str, int, int, float], None]
 
 #: Called with the results so far, and the rung that has just got its first time or failed, or None.
@@ -50,12 +49,12 @@ Found = Callable[[Results, RungResult | None], None]
 
 @dataclass
 class ClimbSchedule:
-    """A climb under way.
+    """Schedule of a running climb: its entries, limits, reports and helper processes.
 
-    command : repeats the climb.
+    command : command that repeats the climb.
     cache : proofs of earlier climbs, or None to prove everything.
-    limit : seconds in which the climb is to end; it leaves out repetitions and training for the accuracy.
-    is_quick : True for a first look: rungs are begun from the fastest down, and none that the limit has no time for.
+    limit : time limit of the climb; it leaves out repetitions and training for the accuracy.
+    is_quick : True for a quick climb: rungs begin from the fastest down, and only those that fit the limit.
     has_memory : True if peak memory is measured.
     """
 
@@ -74,7 +73,7 @@ class ClimbSchedule:
     memories: PeakMemories = field(init=False)
 
     def run(self) -> Results:
-        """Climb. If an error or Ctrl-C ends it early, the results so far are reported before."""
+        """Run the climb. If an error or Ctrl-C ends it early, the results so far are reported first."""
         self.doing = "measuring the machine"
         self._report_progress(self.doing)
         self.machine = Machine(**machine.facts(self._threads()))
@@ -101,7 +100,7 @@ class ClimbSchedule:
         return self.results()
 
     def results(self, stopped: str = "") -> Results:
-        """The results so far; `stopped` is the reason why there are no more."""
+        """Results so far; `stopped` is the reason why the climb ended early."""
         task, net, data = self.task, self.task.net, self.task.data
         layers, loss = tuple(map(str, net.layers)), type(net.loss).__name__
         return Results(
@@ -121,12 +120,12 @@ class ClimbSchedule:
         )
 
     def _threads(self) -> int | None:
-        """Threads of all rungs that have the choice, with which the machine's peak is measured; None if they differ."""
+        """Number of threads of all rungs with this option, for the machine's peak; None if they differ."""
         chosen = {entry.rung.options.chosen().get("threads") for entry in self.entries if entry.rung.threaded}
         return chosen.pop() if len(chosen) == 1 else None
 
     def _prove(self) -> None:
-        """Prove, warm up and time once, one rung after the other."""
+        """Prove, warm up and time once one rung after the other."""
         left = sorted(self.entries, key=self._proof_cost)
         if self.is_quick:
             order = from_the_fastest(entry.rung for entry in left)
@@ -161,7 +160,7 @@ class ClimbSchedule:
         self.ahead.end()
 
     def _add_memories(self, entries: Iterable[TimedEntry]) -> None:
-        """Measure the peak memory of timed entries in processes of their own."""
+        """Measure the peak memory of timed entries in separate processes."""
         for entry in entries:
             if entry.seconds:
                 self.memories.add(entry.rung)
@@ -173,7 +172,7 @@ class ClimbSchedule:
             entry.stage += 1
 
     def _has_time(self, entry: TimedEntry) -> bool:
-        """True if the limit leaves time to prove and time an entry, and to end what was begun."""
+        """True if the limit leaves time to prove and time an entry, and to finish the rungs already begun."""
         is_long = is_peer(entry.rung) or self._proof_cost(entry) == 2 or entry.rung.name in self.ahead.unproven
         proof = 0.0 if self._is_proven(entry) else LONG_PROOF if is_long else PROOF
         begun = [other for other in self._alive() if other.seconds]
@@ -183,13 +182,13 @@ class ClimbSchedule:
         return entry.passed is not None or self._proof_cost(entry) == 0
 
     def _proof_cost(self, entry: TimedEntry) -> int:
-        """Sort key: 0 for a cached proof, 1 for a normal one, 2 for that of a slow rung."""
+        """Sort key of a proof by its cost: 0 if cached, 1 for a normal rung, 2 for a slow rung."""
         if self.cache and self.cache.find(entry.rung):
             return 0
         return 2 if math.isfinite(entry.rung.proof_flops) else 1
 
     def _take_turns(self) -> None:
-        """Take the other repetitions and the test passes, then compare times with the highest measured peak."""
+        """Time the remaining repetitions and the test passes, then compare times with the highest measured peak."""
         least = 1 if self.is_quick else LEAST_REPEATS
         for number in range(1, self.task.repeats):
             if number >= least and self._left(rounds=1) > self.limit.left:
@@ -216,25 +215,25 @@ class ClimbSchedule:
         entry.stage += 1
 
     def _settle(self) -> None:
-        """Wait for threads that may be spinning."""
+        """Wait until threads of the rung before have stopped spinning."""
         if not self.is_settled:
             sleep(SETTLE)
 
     def _measure_peak(self) -> None:
-        """Measure the processor's peaks again; the highest counts."""
+        """Measure the processor's peaks again, and store the higher ones."""
         known, threads = self.machine, self.machine.threads
         fp64 = known.fma_peak_fp64 and max(known.fma_peak_fp64, machine.fma_peak(threads, "fp64"))
         self.machine = replace(known, fma_peak=max(known.fma_peak, machine.fma_peak(threads)), fma_peak_fp64=fp64)
 
     def _note_gpu(self) -> None:
-        """Note what the GPU is. A peer may train on one that our own libraries cannot identify."""
+        """Store the GPU's facts. A peer may train on a GPU that the package's own libraries cannot identify."""
         try:
             self.machine = replace(self.machine, gpu=Gpu(**gpu.facts()))
         except Exception as error:
             self.notes.append(line(f"what the GPU is could not be found out: {error}"))
 
     def _repeat(self) -> None:
-        """Compare bits and train for the accuracy, and meanwhile measure the peak memories that are missing."""
+        """Compare bits and train for the accuracy; meanwhile measure the missing peak memories."""
         timed = self._alive()
         if self.has_memory:
             self._add_memories(sorted(timed, key=lambda entry: not is_peer(entry.rung)))  # peers' imports take long
@@ -264,9 +263,9 @@ class ClimbSchedule:
         self.progress(doing, done, parts * len(self.entries), 0.0 if doing == "done" else self._left())
 
     def _left(self, rounds: int | None = None) -> float:
-        """Estimated seconds to the end, with so many more rounds of repetitions, or all of them.
+        """Estimated seconds to the end, with `rounds` more rounds of repetitions; None for all.
 
-        A rung that was not probed yet counts with the mean of the other proofs.
+        A rung that was not probed yet gets the mean seconds of the other proofs.
         """
         checks = [entry.found["check"] for entry in self.entries if "check" in entry.found]
         made = [checked.seconds for checked in checks if not checked.kept]
@@ -274,7 +273,7 @@ class ClimbSchedule:
         return sum(entry.left(proof, SETTLE, rounds) for entry in self._alive())
 
     def _report(self, news: TimedEntry | None, stopped: str = "") -> None:
-        """Report the results so far; until the climb is done they count as stopped."""
+        """Report the results so far, marked as stopped until the climb is done."""
         if self.found is not None:
             is_done = self.doing == "done"
             reason = stopped or ("" if is_done else f"still under way when this was written, {self.doing}")

@@ -1,4 +1,4 @@
-"""Source text of a rung, for the results: the page of a climb shows the code that was timed."""
+"""Source text of a rung, for the results: the page of a climb shows the timed code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
     ----------
     trainer : Trainer
     path : str or None
-        File of a rung from outside, which comes first; None for a rung of warpladder.
+        User's file of the rung, listed first; None for a rung of warpladder.
     """
     try:
         named = list(trainer.sources())
@@ -54,6 +54,6 @@ def _name(path: Path) -> str:
 
 
 def _lines(text: str) -> tuple[str, ...]:
-    """Printable lines without blanks at their ends, no more than `MOST`."""
+    """Printable lines of a text without trailing blanks, at most `MOST`."""
     lines = ["".join(c if c.isprintable() else "?" for c in line.expandtabs(4)).rstrip() for line in text.splitlines()]
     return tuple(lines if len(lines) <= MOST else [*lines[:MOST], f"({len(lines) - MOST:,} more lines)"])

@@ -1,4 +1,4 @@
-"""`ClimbTask`: the work of every rung of a climb; `TimingPlan`: the part of it that one repetition times."""
+"""`ClimbTask`: the training that every rung of a climb does; `TimingPlan`: the part of it that one repetition times."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ def kinds(net: Net, config: TrainConfig) -> list[type]:
 
 
 def outsiders(net: Net, config: TrainConfig) -> list[type]:
-    """Those of `kinds` from outside of warpladder: their proofs are not cached, and no command names them."""
+    """Classes of a net's layers, optimizer and schedule from user files: their proofs are not cached, and no command
+    names them.
+    """
     return [kind for kind in kinds(net, config) if not kind.__module__.startswith(OURS)]
 
 
 @dataclass(frozen=True)
 class ClimbTask:
-    """The work of every rung of a climb.
+    """Training that every rung of a climb does: net, data, settings and limits.
 
-    budget : seconds that one timed repetition of one rung may take.
+    budget : most seconds of one timed repetition of one rung.
     is_scored : True if rungs train on for their test accuracy.
-    cases : inputs and references of proofs, shared by rungs that are proven alike.
+    cases : inputs and references of proofs, shared by rungs with the same proof.
     """
 
     net: Net
@@ -53,16 +55,16 @@ class ClimbTask:
 
     @property
     def n(self) -> int:
-        """Training samples."""
+        """Number of training samples."""
         return len(self.data.train_x)
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch."""
+        """Number of steps of an epoch."""
         return self.config.steps(self.n)
 
     def samples(self, steps: int) -> int:
-        """Samples in the first `steps` steps of an epoch."""
+        """Number of samples in the first `steps` steps of an epoch."""
         return min(steps * self.config.batch(self.n), self.n)
 
     def order(self, epoch: int) -> Order:
@@ -70,12 +72,12 @@ class ClimbTask:
         return Order(self.config.seed, epoch, self.n, self.config.shuffle)
 
     def start(self) -> State:
-        """The initial state, a new copy."""
+        """Initial state of training, a new copy."""
         return State(initial(self.net, self.config.seed))
 
 
 def proven_with(rung: Rung, task: ClimbTask) -> tuple[TrainConfig, str]:
-    """Settings of a rung's proof, and in words how they differ from the timed ones."""
+    """Settings of a rung's proof, and a clause on how they differ from the timed settings."""
     config = task.config
     most = max(LEAST_PROVEN, int(min(rung.proof_flops / task.net.train_flops, config.batch(task.n))))
     if config.batch_size is None or config.batch_size <= most:
@@ -94,9 +96,10 @@ class TimingPlan:
 
 
 def plan(task: ClimbTask, per_step: float) -> TimingPlan:
-    """Whole epochs, as many as a clock needs; if they take too long, the first steps of each that fit the budget.
+    """Plan of a repetition: as many whole epochs as a clock needs; if they take too long, the first steps of each that
+    fit the budget.
 
-    One epoch of `loss_every` has losses, and a repetition has the same share of them. If `loss_every` is larger than
+    One of `loss_every` epochs has losses, and a repetition has the same share of them. If `loss_every` is larger than
     ROUND and its epochs do not fit the budget, a repetition may have no epoch with losses.
     per_step : estimated seconds of a step.
     """
@@ -110,7 +113,7 @@ def plan(task: ClimbTask, per_step: float) -> TimingPlan:
 
 
 def train_in_calls(trainer: Trainer, config: TrainConfig, orders: Sequence[Order], steps: int) -> list[StepLog]:
-    """Train the first `steps` steps of each epoch, in calls that end where `log_every` has the host read losses.
+    """Train the first `steps` steps of each epoch, in calls that end where `log_every` lets the host read losses.
 
     Returns a log for each epoch.
     """

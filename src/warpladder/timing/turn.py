@@ -1,4 +1,4 @@
-"""`Turn`: the work of one timed repetition. For a rung from outside it is drawn when the clock starts."""
+"""`Turn`: the work of one timed repetition. For a rung from a user's file it is drawn just before the clock starts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ..errors import WarpladderError
 from ..trainers.base import State, StepLog
 from .task import ClimbTask
 
-#: Relative change of each weight with which a turn begins: training goes on, and no earlier result is of use.
+#: Largest relative change of each weight at the start of a turn: training continues, but no earlier result fits.
 CHANGE = 2.0**-10
 
-#: Calls of an untimed replay, at most, for each epoch of a turn.
+#: Most calls of an untimed replay for each epoch of a turn.
 PIECES = 24
 
-#: Calls of one or two steps among them, at drawn places.
+#: Short calls among them, of one or two steps, at drawn places.
 SHORT = 4
 
 
 class Refused(WarpladderError):
-    """A time that is not believed."""
+    """Error: a measured time is refused."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Work of a repetition.
+    """Work of a timed repetition.
 
-    start : state at which it begins; None for that of the trainer.
+    start : state at which it begins; None for the trainer's present state.
     orders : order of the samples in each epoch.
     """
 
@@ -41,9 +41,9 @@ class Turn:
 
 
 def fresh_turn(task: ClimbTask, before: State, first: int, epochs: int) -> Turn:
-    """Turn that could not be known before: orders of a new seed, and weights near those of the turn before.
+    """Turn that a rung could not know before: sample orders of a new seed, and weights near the end of the turn before.
 
-    first : number of its first epoch, which states whether losses are computed.
+    first : number of its first epoch; it decides if losses are computed.
     """
     rng = np.random.default_rng(secrets.randbits(128))
     seed = int(rng.integers(2**32))
@@ -54,7 +54,7 @@ def fresh_turn(task: ClimbTask, before: State, first: int, epochs: int) -> Turn:
 
 
 def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:
-    """The first `steps` steps of each epoch as calls that end elsewhere than those that were timed.
+    """Calls for the first `steps` steps of each epoch, with other ends than the timed calls: (order, first, last).
 
     The lengths are drawn: single steps and long ranges.
     """
@@ -75,13 +75,13 @@ def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:
 
 
 def drawn_call(calls: Sequence[tuple[Order, int, int]]) -> int:
-    """Number of the call that has a drawn one of all steps."""
+    """Index of the call that contains a step drawn uniformly from all steps."""
     ends = np.cumsum([last - first for _, first, last in calls])
     return int(np.searchsorted(ends, secrets.randbelow(int(ends[-1])), side="right")) if ends[-1] else 0
 
 
 def joined(calls: Sequence[tuple[Order, int, int]], logs: Sequence[StepLog]) -> list[StepLog]:
-    """A log for each epoch, from those of the calls of `cut_calls`."""
+    """Log of each epoch, joined from the logs of the calls of `cut_calls`."""
     parts: dict[Order, list[StepLog]] = {}
     for (order, _, _), log in zip(calls, logs, strict=True):
         parts.setdefault(order, []).append(log)
@@ -89,15 +89,15 @@ def joined(calls: Sequence[tuple[Order, int, int]], logs: Sequence[StepLog]) -> 
 
 
 def copied(log: StepLog) -> StepLog:
-    """A log with arrays of its own: what computes when it is read has computed now."""
+    """Copy of a log with plain arrays: numbers that are computed when read are computed here."""
     loss, correct, size = (np.array(part, subok=False) for part in (log.loss, log.correct, log.size))
     return StepLog(loss, correct, size, has_loss=log.has_loss)
 
 
 def check_log(log: StepLog, expected: np.ndarray | None, steps: int, has_loss: bool, epoch: int) -> None:
-    """Refuse a log that does not show the required work, or that no training can have.
+    """Raise `Refused` if a log does not show the required work, or has values that no training gives.
 
-    expected : (steps,) samples of each batch; None for a peer that trains other batches.
+    expected : (steps,) number of samples of each batch; None for a peer that trains other batches.
     """
     where = f"of epoch {epoch + 1}"
     if log.has_loss is not has_loss:

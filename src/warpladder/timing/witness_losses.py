@@ -1,12 +1,12 @@
-"""Losses of a timed run next to those of the package's own array code, which trains the same steps.
+"""Comparison of a timed run's losses with those of the package's array code, which trains the same steps.
 
-A rung from outside could train right in its proof and in no other place: with other data, other seeds, or after some
-steps. Rounding makes two runs drift apart, and faster with every step. The drift is measured: the array code trains a
-second time from weights that differ by a few roundings, and a timed run may differ from it a few times as much. A loss
-close to zero is a difference of outputs that almost cancel: its error follows their size, not its own.
+A rung from a user's file could train right only in its proof, and wrong with other data or seeds, or after some steps.
+Rounding makes two runs diverge, faster with every step. The divergence is measured: the array code trains a
+second time from weights that differ by a few roundings, and a timed run may differ by a few times as much. A loss
+close to zero is a difference of almost equal outputs: its error is relative to their size, not to its own.
 
-Few steps of a long epoch can be compared from its beginning. So a second stretch begins at a drawn step, from the state
-that the rung has there.
+Few steps of a long epoch can be compared from its beginning. So a second comparison begins at a drawn step, from the
+rung's state at this step.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ CHUNK = 16  # steps between two looks at the clock
 
 
 def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog], steps: int, first: int = 0) -> int:
-    """Refuse a turn whose losses are not those of the same steps; return the number of steps that were compared.
+    """Compare the losses of a turn with the array code's; return the number of compared steps. Raises `Refused`.
 
-    logs : a log for each epoch of the turn, of its first `steps` steps.
-    first : step of the first epoch at which the turn begins, and its log.
+    logs : log of the first `steps` steps of each epoch of the turn.
+    first : step of the first epoch at which the turn and its log begin.
     """
     if turn.start is None or find("numpy").unsupported(task.net, task.config) is not None:
         return 0
@@ -79,15 +79,15 @@ def _loss_per_rounding(task: ClimbTask, losses: np.ndarray, largest: float) -> n
 
 
 def _heaviest(weights: tuple[float, ...] | None) -> float:
-    """Largest of the weights of classes or outputs, and 1."""
+    """Largest weight of the classes or outputs, at least 1."""
     return max((1.0, *(weights or ())))
 
 
 def _trained(
     task: ClimbTask, turn: Turn, steps: int, rounding: float, first_step: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Losses of the first steps of a turn by array code, how much they change with the weights' last bits, and the
-    largest output before and after these steps.
+    """Losses (steps,) of the first steps of a turn by array code, their change if the last bits of the weights change,
+    and the largest output before and after these steps.
     """
     start = turn.start
     assert start is not None

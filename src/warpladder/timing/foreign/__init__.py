@@ -1,5 +1,5 @@
-"""Code from a user's file in a process of its own: it may crash, hang or cheat, and the climb goes on.
+"""Separate process for the code of a user's file: the code may crash, hang or cheat without harm to the climb.
 
-May import what timing may import, and timing/task.py. Begin with rung.py: process.py starts the process and holds its
-limits, server.py is what runs in it, trainer.py is the trainer that the climb sees, messages.py what they send.
+May import what timing may import, and timing/task.py. Begin with rung.py. process.py starts the process and enforces
+its limits, server.py runs in it, trainer.py is the trainer for the climb, messages.py is the protocol between them.
 """

@@ -1,4 +1,4 @@
-"""A process and all processes that it starts, found by a mark in their environment."""
+"""A process and all its descendants, found by a mark in their environment."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from contextlib import suppress
 #: Variable in the environment of a foreign process, which processes that it starts inherit.
 MARK = "WARPLADDER_FOREIGN"
 
-#: Seconds between two looks at all processes of the machine, of which each takes some milliseconds.
+#: Seconds between two searches of all processes of the machine; a search takes some milliseconds.
 LOOK = 2.0
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class Family:
-    """A process that leads a session of its own, and its descendants, also those that left the session.
+    """Process that leads a session of its own, and its descendants, also those that left the session.
 
-    leader : its number.
-    mark : value of `MARK` in its environment.
+    leader : process id of the leader.
+    mark : value of `MARK` in the environment.
     """
 
     def __init__(self, leader: int, mark: str) -> None:
@@ -31,7 +31,7 @@ class Family:
         self.looked = 0.0
 
     def members(self) -> Iterator[int]:
-        """Numbers of the living processes, the leader first."""
+        """Process ids of the living processes, the leader's first."""
         yield self.leader
         if sys.platform != "linux":
             return
@@ -42,7 +42,7 @@ class Family:
                         yield int(name)
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of them."""
+        """Send a signal to all processes of the family."""
         with suppress(OSError):
             os.killpg(self.leader, number)
         for member in self.others:
@@ -50,7 +50,7 @@ class Family:
                 os.kill(member, number)
 
     def kill(self) -> None:
-        """End all of them, and those that they start meanwhile."""
+        """Kill all processes of the family, and those that they start meanwhile."""
         for _ in range(100):
             with suppress(OSError):
                 os.killpg(self.leader, signal.SIGKILL)
@@ -62,23 +62,23 @@ class Family:
                 return
 
     def _look(self) -> None:
-        """Find the descendants, not more often than every LOOK seconds."""
+        """Find the descendants, at most once every LOOK seconds."""
         if time.monotonic() - self.looked > LOOK:
             self.others = tuple(self.members())[1:]
             self.looked = time.monotonic()
 
     def count(self) -> int:
-        """Number of processes."""
+        """Number of processes of the family."""
         self._look()
         return 1 + len(self.others)
 
     def memory(self) -> int:
-        """Bytes of memory in use, without those that are shared with files."""
+        """Memory of the family in bytes, without pages shared with files."""
         self._look()
         return sum(map(_resident, (self.leader, *self.others)))
 
     def cpu_seconds(self) -> float:
-        """Processor seconds of the leader, all of its threads, and of the descendants that were found."""
+        """Processor seconds of the family: of all threads of the leader and of the known descendants."""
         return sum(map(_cpu, (self.leader, *self.others)))
 
 

@@ -1,7 +1,7 @@
 """Messages between a climb and the process of a user's file: JSON, and the bytes of arrays. Nothing is pickled.
 
-A message is two lengths (uint64, bytes), the JSON document, and the arrays one after the other. What the process sends
-is copied into arrays of the reader's own: numbers that compute when they are read are computed by the sender.
+A message is two lengths (uint64, bytes), the JSON document, and the arrays one after the other. Received arrays are
+copies in the reader's memory: an array that computes its numbers when they are read does so in the sender.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MOST_TEXT = 64 << 20
 
 
 class BrokenMessage(Exception):
-    """A message that the other side did not write as agreed."""
+    """Error: a message does not follow the protocol."""
 
 
 class Unknown:
-    """Stand-in for a value that no message can carry; `kind` names its type."""
+    """Placeholder for a value that no message can carry; `kind` names its type."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -47,14 +47,14 @@ def send(channel: socket.socket, value: Any) -> None:
 
 
 def receive(fill: Callable[[memoryview], None], most: int) -> Any:
-    """Receive a value.
+    """Receive the value that `send` sent.
 
     Parameters
     ----------
     fill : callable
         Fills a buffer with the next bytes of the channel.
     most : int
-        Bytes of arrays at most; more are refused before they are read.
+        Most bytes of its arrays; a larger message is refused before its arrays are read.
     """
     head = bytearray(HEAD.size)
     fill(memoryview(head))
@@ -94,7 +94,7 @@ def _count(shape: tuple[int, ...]) -> int:
 
 
 def _tree(value: Any, arrays: list[np.ndarray]) -> Any:
-    """A value as JSON, its arrays replaced by their places in `arrays`."""
+    """Value as JSON; each array is appended to `arrays` and replaced by its index."""
 
     def inner(part: Any) -> Any:
         return _tree(part, arrays)
@@ -124,7 +124,7 @@ def _tree(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _value(tree: Any, arrays: list[np.ndarray]) -> Any:
-    """Inverse of `_tree`."""
+    """Value of a JSON tree: the inverse of `_tree`."""
 
     def inner(part: Any) -> Any:
         return _value(part, arrays)

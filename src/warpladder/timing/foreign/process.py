@@ -1,4 +1,4 @@
-"""`ForeignProcess`: the process in which the code of a user's file runs, with limits of time and memory."""
+"""`ForeignProcess`: the process that runs the code of a user's file, with limits of time and memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .messages import BrokenMessage, receive, send
 
 PACKAGE = Path(__file__).resolve().parents[3]
 
-#: Seconds that one call may take, if the caller does not expect it to take longer.
+#: Most seconds of one call, if the caller does not expect a longer one.
 CALL = 120.0
 TICK = 0.1  # seconds between two looks at a process that computes
 LEAST_MEMORY = 1 << 30  # bytes that it may always use
@@ -40,32 +40,32 @@ SIGNALS = {
 
 
 class ForeignEnd(RungError):
-    """The process of a user's file has ended, or was ended; the message states why."""
+    """Error: the process of a user's file has ended, or was ended; the message is the reason."""
 
 
 class ForeignFault(Exception):
-    """An error in the code of a user's file; `place` is its file and line, as "mine.py, line 7"."""
+    """Error in the code of a user's file; `place` is its file and line, as "mine.py, line 7"."""
 
     place = ""
 
     @staticmethod
     def named(kind: str, text: str, place: str) -> ForeignFault:
-        """The error as one of a class with the name that it had."""
+        """Error with the class name that it had in the other process."""
         named: type[ForeignFault] = type(str(kind), (ForeignFault,), {"place": place})
         return named(text)
 
 
 class ForeignProcess:
-    """A process that answers calls, one after the other.
+    """Process that runs a user's file and answers one call after the other.
 
     Attributes
     ----------
     call : float
-        Seconds that a call may take.
+        Most seconds of a call.
     memory : int
-        Bytes that it and the processes that it starts may use together.
+        Most bytes of memory of the process and its descendants together.
     shown : tuple of str
-        Path of the user's file, and how the user wrote it, for messages.
+        Path of the user's file, and its spelling by the user, for messages.
     """
 
     def __init__(self, call: float = CALL) -> None:
@@ -95,15 +95,15 @@ class ForeignProcess:
         self.reader.start()
 
     def request(self, name: str, *arguments: Any, most: int = 1 << 20, seconds: float = 0.0) -> Any:
-        """The result of a call.
+        """Call a method of the process, and return its result.
 
         Parameters
         ----------
-        name, arguments : a method of `server.Server`
+        name, arguments : a method of `server.Server` and its arguments
         most : int
-            Bytes of arrays that the answer may have.
+            Most bytes of arrays in the answer.
         seconds : float
-            Seconds that the call is expected to take; ten times as many are allowed, and `call` always.
+            Expected seconds of the call. The limit is ten times as long, and at least `call`.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class ForeignProcess:
         raise RungError(text.replace(*self.shown)) if is_ours else ForeignFault.named(kind, text, place)
 
     def pause(self) -> None:
-        """Stop all of its threads and processes until the next call: they compute nothing meanwhile."""
+        """Stop the process and its descendants until the next call, so that they use no processor."""
         if not self.reason and not self.is_paused:
             self.family.looked = 0.0  # no clock runs now
             self._hold_limits()
@@ -139,28 +139,28 @@ class ForeignProcess:
             self.is_paused = True
 
     def wake(self) -> None:
-        """Let it go on."""
+        """Continue the process and its descendants after `pause`."""
         if self.is_paused:
             self.is_paused = False
             self.family.signal(signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
-        """Processor seconds that it has used, with the processes that it started and that still live."""
+        """Processor seconds of the process and its living descendants."""
         return self.family.cpu_seconds()
 
     def output(self) -> str:
-        """A line about what it printed; empty if it printed nothing."""
+        """Message about the text that the process printed; empty if it printed nothing."""
         if not self.printed:
             return ""
         shown = [*self.first, *(["..."] if self.printed > len(self.first) + len(self.last) else []), *self.last]
         return f"it printed {self.printed:,} line{'s' * (self.printed != 1)}: {' / '.join(shown)}"
 
     def kill(self) -> None:
-        """End it while another thread waits for an answer, which then raises `ForeignEnd`."""
+        """Kill the process while another thread waits for an answer; that thread raises `ForeignEnd`."""
         self.family.kill()
 
     def close(self) -> None:
-        """End it, with all processes that it started."""
+        """End the process and all its descendants."""
         self.reason = self.reason or "its process was ended"
         self.family.kill()
         with suppress(subprocess.TimeoutExpired):
@@ -171,7 +171,7 @@ class ForeignProcess:
         self.channel.close()
 
     def _fill(self, buffer: memoryview) -> None:
-        """Fill a buffer from the channel; meanwhile hold the limits."""
+        """Fill a buffer with bytes from the process, and enforce the limits meanwhile."""
         while buffer:
             if self.selector.select(min(TICK, max(0.0, self.until - monotonic()))):
                 count = self.channel.recv_into(buffer)
@@ -196,7 +196,7 @@ class ForeignProcess:
         return f"did not answer within {self.call:.0f} s: its process was ended"
 
     def _death(self) -> str:
-        """The reason why the process has ended."""
+        """Reason why the process has ended."""
         with suppress(subprocess.TimeoutExpired):
             self.child.wait(5)
         code = self.child.returncode
@@ -220,7 +220,7 @@ class ForeignProcess:
         raise ForeignEnd(self.reason)
 
     def _read_output(self) -> None:
-        """Read what it prints, and store the first and the last lines."""
+        """Read the process's output, and store its first and last lines."""
         assert self.child.stdout is not None
         rest = b""
         with self.child.stdout as stream:

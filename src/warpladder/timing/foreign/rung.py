@@ -1,4 +1,4 @@
-"""A rung from a user's file, as a climb takes it: its code runs in a process of its own, never in the climb's."""
+"""Rung from a user's file in a climb: its code runs in a separate process, never in the climb's."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from .trainer import ForeignTrainer
 #: Fields that a variant may change.
 VARIED = ("title", "idea", "precision", "sums", "unit", "transforms", "proof_flops", "tunes", "deviations")
 
-#: Fields of a description that are `Rung`'s own.
+#: Fields of `Rung` in a description.
 OWN_FIELDS = (*VARIED, "name", "peer")
 
-#: Seconds that the check of a user's kernels may take in usual cases; one launch has a limit of its own.
+#: Usual limit in seconds of the check of a user's kernels; each launch has its own limit.
 INSPECTION = 30.0
 
 _known: dict[tuple[Path, str], Rung] = {}
 
 
 class AnyValue(Kind):
-    """The kind of an option whose kind is the user's own: its process reads and checks the value."""
+    """Kind of an option that the user's file defines: the file's process checks the value."""
 
     wanted = "a value that the rung takes"
     form = "VALUE"
@@ -50,12 +50,12 @@ class AnyValue(Kind):
 
 
 class ForeignRung:
-    """The functions of a rung whose code runs in processes of its own, one for each variant.
+    """Functions of a rung that run in separate processes, one for each variant of its options.
 
-    name : by which `ladder.find` gives the rung in such a process, without options.
-    path, shown : the user's file, and how the user wrote it; path is None for a rung of the package that trains a
+    name : name for `ladder.find` in these processes, without options.
+    path, shown : the user's file, and its spelling by the user; path is None for a rung of the package that trains a
     user's layers.
-    call : seconds that one call may take.
+    call : most seconds of one call.
     """
 
     def __init__(self, name: str, path: str | None = None, shown: str = "") -> None:
@@ -66,7 +66,7 @@ class ForeignRung:
         self.is_training = False  # the plain variant, in the process that also describes
 
     def process(self, chosen: str = "") -> ForeignProcess:
-        """The living process of a variant, started if there is none."""
+        """Living process of a variant; started if needed."""
         process = self.processes.get(chosen)
         if process is None or process.reason:
             process = self.processes[chosen] = ForeignProcess(self.call)
@@ -79,7 +79,7 @@ class ForeignRung:
         return f"{self.name}:{chosen}" if chosen else self.name
 
     def _request(self, process: ForeignProcess, *call: Any) -> Any:
-        """The result of a call before any training; the process is stopped afterwards."""
+        """Result of a call before any training; the process is paused afterwards."""
         try:
             answer = process.request(*call)
             process.pause()
@@ -103,9 +103,9 @@ class ForeignRung:
         return None if reason is None else str(reason)
 
     def inspect(self, net: Net, config: TrainConfig, options: Options) -> OwnInspection | None:
-        """What the kernels of a user's operation do by themselves, before any training; None for other rungs.
+        """Result of the separate checks of a user's kernels, before any training; None for other rungs.
 
-        Raises RungError: a fault of a kernel, in one line.
+        Raises RungError: a kernel has an error; its message is one line.
         """
         if not own_op.is_own_op(self.name):
             return None
@@ -115,12 +115,12 @@ class ForeignRung:
         return OwnInspection(*map(str, found))
 
     def vary(self, rung: Rung, options: Options) -> dict[str, Any]:
-        """Fields that these options change."""
+        """Fields of the rung that these options change, by name."""
         about = self._request(self.process(), "describe", self._named(str(options)))
         return _fields(about, VARIED)
 
     def close(self, chosen: str) -> str:
-        """End the process of a variant; return a line about what it printed."""
+        """End the process of a variant; return a message about its output."""
         process = self.processes.pop(chosen, None)
         if chosen and not self.is_training:
             self.close("")
@@ -131,7 +131,7 @@ class ForeignRung:
         return process.output()
 
     def _bring(self, net: Net, config: TrainConfig) -> None:
-        """Begin new processes if this net or optimizer comes from another file than before."""
+        """Restart the processes if this net or optimizer is from another user file than before."""
         outside = origins(kinds(net, config))
         if outside != self.outside:
             for chosen in tuple(self.processes):
@@ -140,12 +140,12 @@ class ForeignRung:
 
 
 def find(name: str) -> Rung:
-    """The rung of a name; the file of one from outside is not run in this process.
+    """Rung of a name. A user's file is run in a separate process only.
 
     Raises
     ------
     RungError
-        As `ladder.find`; also if the file ends or hangs its process.
+        See `ladder.find`; also raised if the file ends or hangs its process.
     """
     if os.name == "posix" and own_op.is_own_op(str(name)):
         return _own_op(str(name))
@@ -165,7 +165,7 @@ def find(name: str) -> Rung:
 
 
 def _own_op(name: str) -> Rung:
-    """The rung of operations and files, as `find`."""
+    """Rung of a user's operations and their files, named as for `find`."""
     spec, chosen = own_op.split(name)
     full, shown = own_op.absolute(spec), own_op.files(spec)
     paths = [Path(file) for file in own_op.files(full)]
@@ -181,7 +181,7 @@ def _own_op(name: str) -> Rung:
 
 
 def foreign(rung: Rung) -> Rung:
-    """A rung that was loaded from a file in this process, as one of a process of its own; others as they are."""
+    """Rung in a separate process if it was loaded from a user's file; any other rung unchanged."""
     if of(rung) is not None or os.name != "posix":
         return rung
     if own_op.is_own_op(rung.name):
@@ -192,7 +192,7 @@ def foreign(rung: Rung) -> Rung:
 
 
 def isolated(rung: Rung, net: Net, config: TrainConfig) -> Rung:
-    """A rung of the package that trains layers or an optimizer of a user's file, as one of a process of its own."""
+    """Rung of the package in a separate process if its net or optimizer is a user's; any other rung unchanged."""
     name = ladder.spelled(rung.base) if rung.path is None and of(rung) is None and os.name == "posix" else None
     if name is None:
         return rung
@@ -205,13 +205,13 @@ def isolated(rung: Rung, net: Net, config: TrainConfig) -> Rung:
 
 
 def is_isolated(rung: Rung) -> bool:
-    """True if a rung is one of the package in a process of its own."""
+    """True if a rung is the package's own but runs in a separate process."""
     owner = of(rung)
     return owner is not None and owner.path is None
 
 
 def of(rung: Rung) -> ForeignRung | None:
-    """The functions of a rung whose code runs in a process of its own, else None."""
+    """`ForeignRung` of a rung that runs in a separate process, else None."""
     build: Any = rung.build
     while isinstance(build, partial):
         build = build.func
@@ -220,31 +220,31 @@ def of(rung: Rung) -> ForeignRung | None:
 
 
 def spelled(rung: Rung) -> str | None:
-    """The text by which `ladder.find` gives a rung in another process; None where nothing gives it."""
+    """Name of a rung for `ladder.find` in another process; None if it has no name."""
     owner = of(rung)
     return ladder.spelled(rung) if owner is None else ":".join([owner.name, *filter(None, [str(rung.options)])])
 
 
 def end(rung: Rung) -> str:
-    """End the process of a rung from outside, if there is one; return a line about what it printed."""
+    """End the process of a rung from a user's file, if it runs; return a message about its output."""
     owner = of(rung)
     return "" if owner is None else owner.close(str(rung.options))
 
 
 def inspected(rung: Rung, net: Net, config: TrainConfig) -> OwnInspection | None:
-    """What the kernels of a user's operation do by themselves; None for other rungs. Raises as `inspect`."""
+    """Result of the separate checks of a user's kernels; None for other rungs. Errors as `ForeignRung.inspect`."""
     owner = of(rung)
     return None if owner is None else owner.inspect(net, config, rung.options)
 
 
 def limit(rung: Rung, seconds: float) -> None:
-    """Set the seconds that one call of a rung from outside may take."""
+    """Set the most seconds of one call of a rung from a user's file."""
     if (owner := of(rung)) is not None:
         owner.call = seconds
 
 
 def _opened(path: str, shown: str, name: str = "") -> Rung:
-    """The rung of a file, or of this name with files, described by its process."""
+    """Rung of a file, or of an operation's name and files, described by its process."""
     owner = ForeignRung(name or path, path, shown)
     owner.process()
     about = owner.about
@@ -264,7 +264,7 @@ def _fields(about: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _options(about: list[Any]) -> Options:
-    """An object of a class with the described options."""
+    """Options object of a new class with the described options."""
     if len(about) == 2 and isinstance(about[0], str):
         return getattr(import_module(about[0]), about[1])()
     parts = []

@@ -1,6 +1,6 @@
-"""What runs in the process of a user's file: it loads the file, builds trainers, and answers one call after the other.
+"""Server in the process of a user's file: it loads the file, builds trainers, and answers one call after the other.
 
-Nothing here is trusted: the file's code may change all of it. The climb's own process holds the clock, the reference
+Its answers are not trusted: the file's code may change all of it. The climb's own process has the clock, the reference
 and the results.
 """
 
@@ -34,17 +34,17 @@ from ..source_text import texts
 from ..task import train_in_calls
 from .messages import receive, send
 
-#: Fields of `Rung` that another process needs to know.
+#: Fields of `Rung` that another process needs.
 FIELDS = (
     "name", "title", "idea", "deviations", "precision", "sums", "unit", "transforms", "proof_flops", "tunes", "peer",
 )  # fmt: skip
 
-#: Folders whose files are no user's: the package, the interpreter, and what is installed.
+#: Folders without user files: the package, the interpreter, and installed packages.
 NOT_THEIRS = (Path(__file__).resolve().parents[2], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib")))
 
 
 class Server:
-    """The trainers of one rung, by number, and the data sets that they were given."""
+    """Answers to the climb: the trainers of one rung, by number, and their data sets."""
 
     def __init__(self) -> None:
         self.rung: Rung | None = None
@@ -55,18 +55,18 @@ class Server:
         self.channel: socket.socket | None = None
 
     def open(self, name: str, path: str | None, outside: dict[str, Any]) -> dict[str, Any]:
-        """Load the rung of a name, options included, and describe it."""
+        """Load the rung of a name with its options, and return its description."""
         bring(outside)
         self.path = path
         self.rung = ladder.find(name)
         return described(self.rung)
 
     def describe(self, name: str) -> dict[str, Any]:
-        """A variant of the rung."""
+        """Description of a variant of the rung."""
         return described(ladder.find(name))
 
     def unsupported(self, name: str, net: Any, config: Any) -> str | None:
-        """The reason why a variant of the rung cannot train a net, or None."""
+        """Reason why a variant of the rung cannot train a net, or None."""
         return ladder.find(name).unsupported(net_from_json(net), TrainConfig.from_dict(config))
 
     def inspect(self, name: str, net: Any, config: Any) -> tuple[str, str]:
@@ -76,7 +76,7 @@ class Server:
         return found.text, found.command
 
     def _abort(self, message: str) -> None:
-        """Answer for the thread that a kernel holds, and end the process."""
+        """Send an error for a thread that hangs in a kernel, and end the process."""
         assert self.channel is not None
         send(self.channel, ["error", "RungError", message, "", True])
         os._exit(0)
@@ -101,14 +101,16 @@ class Server:
         return self.trainers[number].run_epochs(orders)
 
     def turn(self, number: int, start: State | None, orders: list[Order], steps: int) -> tuple[list[StepLog], State]:
-        """A timed repetition in one message: begin at a state, train the first steps of each epoch, give the state."""
+        """Train a timed repetition: begin at state `start`, train the first steps of each epoch; return logs and
+        state.
+        """
         trainer = self.trainers[number]
         if start is not None:
             trainer.set_state(start)
         return train_in_calls(trainer, trainer.config, orders, steps), trainer.state()
 
     def cut(self, number: int, start: State | None, calls: list[tuple[Order, int, int]]) -> tuple[list[StepLog], State]:
-        """Ranges of steps, each in a call of its own."""
+        """Train ranges of steps, each by its own call of the trainer; return logs and state."""
         trainer = self.trainers[number]
         if start is not None:
             trainer.set_state(start)
@@ -124,14 +126,14 @@ class Server:
         return self.trainers[number].predict(x, scale)
 
     def facts(self, number: int, name: str) -> Any:
-        """Result of a trainer's method without arguments: memory, flops, peak or spans."""
+        """Result of a trainer's method without arguments: memory, FLOPs, peak or spans."""
         return getattr(self.trainers[number], name)()
 
     def sources(self, number: int) -> dict[str, tuple[str, ...]]:
         return texts(self.trainers[number], self.path)
 
     def peak_memory(self, order: dict[str, Any]) -> int:
-        """Peak memory of this process after some steps of a run, in bytes."""
+        """Peak memory of this process in bytes after some steps of a run."""
         from ..peak_memory import measured
 
         return measured(order)
@@ -145,14 +147,14 @@ class Server:
             raise WarpladderError("data: a data set is not what it was before training")
 
     def ready(self) -> None:
-        """Nothing: the answer shows that the process is awake."""
+        """Do nothing: the answer shows that the process is awake."""
 
     def _rung(self) -> Rung:
         assert self.rung is not None
         return self.rung
 
     def answer(self, request: Any) -> Any:
-        """The result of a call as ["ok", value], or ["error", class, message, place, is ours]."""
+        """Result of a call: ["ok", value], or ["error", class, message, place, is ours]."""
         try:
             name, *arguments = request
             return ["ok", getattr(self, name)(*arguments)]
@@ -161,7 +163,7 @@ class Server:
             return ["error", type(error).__name__, text, self._place(error), isinstance(error, WarpladderError)]
 
     def _place(self, error: BaseException) -> str:
-        """Last line of the file, or of another one of the user's, in an error's traceback: "mine.py, line 7"."""
+        """Last line of a user's file in an error's traceback, as "mine.py, line 7"."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename == self.path]
         own = own or [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, NOT_THEIRS))]
@@ -173,7 +175,7 @@ def _checksum(data: Dataset) -> int:
 
 
 def described(rung: Rung) -> dict[str, Any]:
-    """A rung as a message: its fields, and the names, kinds and help of its options."""
+    """Description of a rung as a message: its fields, and the names, kinds and help of its options."""
     kind = type(rung.options)
     ours = kind.__module__.startswith(OURS)
     return {
@@ -190,7 +192,7 @@ def _option(name: str, kind: Any, help: str) -> list[Any]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer the calls that come through the socket of this number, until it is closed."""
+    """Answer the calls from the socket with this file descriptor until it is closed."""
     channel = socket.socket(fileno=int(arguments[0]))
     channel.set_inheritable(False)
     _end_with_the_parent()
@@ -211,7 +213,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _end_with_the_parent() -> None:
-    """Ask the system to end this process when the climb's process ends, however that ends."""
+    """Let the system kill this process when the climb's process ends."""
     if sys.platform == "linux":
         import ctypes
 

@@ -1,4 +1,4 @@
-"""`ForeignTrainer`: a trainer that lives in the process of a user's file."""
+"""`ForeignTrainer`: the trainer in the process of a user's file."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ...nets import Net
 from ...trainers.base import State, StepLog, Trainer, check_fit
 from .process import ForeignProcess
 
-#: Bytes that an answer may have in addition to its arrays, and for each of their numbers.
+#: Most bytes of an answer without its arrays, and for each number of its arrays.
 MORE, NUMBER = 1 << 20, 16
 
 
 class ForeignTrainer(Trainer):
-    """Calls go to the process and come back as copies: logs and states are arrays of this process.
+    """Trainer in another process: calls are sent to it; logs and states come back as copies.
 
-    number : of the trainer in its process.
+    number : number of the trainer in its process.
     """
 
     def __init__(self, process: ForeignProcess, number: int, net: Net, config: TrainConfig) -> None:
         self.process, self.number, self.net, self.config = process, number, net, config
 
     def _call(self, name: str, *arguments: Any, numbers: float = 0, seconds: float = 0.0) -> Any:
-        """The answer of a method of the server, which has about so many numbers."""
+        """Result of a method of the server, with about `numbers` numbers in its arrays."""
         most = MORE + NUMBER * int(numbers)
         return self.process.request(name, self.number, *arguments, most=most, seconds=seconds)
 
@@ -51,14 +51,14 @@ class ForeignTrainer(Trainer):
     def turn(
         self, start: State | None, orders: Sequence[Order], steps: int, seconds: float
     ) -> tuple[list[StepLog], State]:
-        """Logs and state of a timed repetition, in one message; `seconds` are expected."""
+        """Logs and state of a timed repetition, received in one message; `seconds` is its expected time."""
         numbers = 8 * steps * len(orders) + self._state_numbers
         return self._call("turn", start, list(orders), steps, numbers=numbers, seconds=seconds)
 
     def cut(
         self, start: State | None, calls: Sequence[tuple[Order, int, int]], seconds: float
     ) -> tuple[list[StepLog], State]:
-        """Logs and state of ranges of steps, each in a call of its own."""
+        """Logs and state of ranges of steps, each trained by its own call."""
         numbers = 8 * sum(last - first + 1 for _, first, last in calls) + self._state_numbers
         return self._call("cut", start, list(calls), numbers=numbers, seconds=seconds)
 

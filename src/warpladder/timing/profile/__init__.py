@@ -1,7 +1,7 @@
-"""Profile of a training step: time and memory of each part, measured with clocks and events, next to the part's floor.
+"""Profile of a training step: time and memory of each part, measured with clocks and events, and each part's floor.
 
 Begin with `profile`; kernels.py, layerwise.py and native.py measure the parts of each kind of trainer.
-It imports trainers, ladder and results; the command line imports it. Begin with `profile_run` below.
+It imports trainers, ladder and results; the command line imports it. `profile_run` takes a resolved run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FOREIGN = (
 
 
 def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile:
-    """Measure the steps of one rung, and their parts.
+    """Profile of one rung: times of its training step and of the step's parts.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
 
 
 def profile_run(run: ResolvedRun) -> Profile:
-    """Measure the steps of a resolved run, and their parts."""
+    """Profile of a resolved run: times of its training step and of the step's parts."""
     rung, net, data, config, start = run.rung, run.net, run.data, run.config, to_state(run.start)
     with rung.build(net, config, start) as trainer:
         trainer.load(data)
@@ -105,7 +105,7 @@ def profile_run(run: ResolvedRun) -> Profile:
 
 
 class Steps:
-    """Consecutive steps of a trainer, loss and all: of one epoch, or epochs of one step."""
+    """Consecutive training steps with losses: of one long epoch, or of epochs of one step."""
 
     def __init__(self, trainer: Trainer, data: Dataset, config: TrainConfig) -> None:
         self.trainer, self.steps = trainer, config.steps(len(data.train_x))
@@ -113,7 +113,7 @@ class Steps:
         self.order = Order(config.seed, 0, len(data.train_x), config.shuffle)
 
     def within(self, seconds: float, each: float) -> int:
-        """Steps that take `seconds` if one takes `each`: at least one, and not more than one call can run."""
+        """Number of steps that take `seconds` if one takes `each`: at least one, at most those of one call."""
         return max(1, min(self.most, math.ceil(seconds / max(each, 1e-7))))
 
     def run(self, count: int) -> int:
@@ -126,7 +126,7 @@ class Steps:
 
 
 def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
-    """Seconds a step: the median of several rounds of consecutive steps."""
+    """Seconds of a training step: the median of several rounds of consecutive steps."""
     steps = Steps(trainer, data, config)
 
     def measured(count: int) -> float:
@@ -151,7 +151,7 @@ def _peaks(trainer: Trainer, rung: Rung) -> tuple[float, float, str, dict[str, A
 
 
 def transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:
-    """Bytes between host and device in one step, by kind; empty if the samples lie on the device."""
+    """Bytes copied between host and device in one step, by kind; empty if the samples are on the device."""
     from ...trainers.kernelwise.feeds import ResidentFeed, SyncFeed
 
     if not isinstance(trainer, KernelTrainer) or isinstance(trainer.feed, ResidentFeed):
@@ -167,7 +167,7 @@ def transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds now; 0 if the system does not report them."""
+    """Resident memory of this process in bytes; 0 if the system does not report it."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))

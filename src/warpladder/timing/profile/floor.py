@@ -1,7 +1,7 @@
-"""The least that a part of a training step must do: floating-point operations, and bytes to and from memory.
+"""Floors of the parts of a training step: the fewest floating-point operations, and bytes to and from memory.
 
-Each input is read once and each output written once, all as float32 unless a number's size is given in bytes; what a
-faster memory keeps between two parts is not counted off.
+Each input is read once and each output written once, all as float32 unless a number's size is given in bytes. Numbers
+that a cache holds between two parts are counted in both.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ LABEL = 4  # bytes
 
 
 def prepare(net: Net, layers: range) -> Floor:
-    """Weights in, and out in another order."""
+    """Floor of a copy of the layers' weights into another order: read once, written once."""
     return Floor(0, 2 * FLOAT * _weights(net, layers))
 
 
 def forward(net: Net, layers: range, n: int, size: int = FLOAT) -> Floor:
-    """Consecutive layers, from what enters the first to what leaves the last, n samples."""
+    """Floor of the forward pass of consecutive layers for n samples: inputs and weights read, outputs written."""
     values = n * (math.prod(net.shapes[layers.start]) + math.prod(net.shapes[layers.stop]))
     return Floor(n * sum(_flops(net, i) for i in layers), size * (values + _weights(net, layers)))
 
 
 def backward(net: Net, layers: range, n: int, size: int = FLOAT) -> Floor:
-    """Their gradients: of the weights, and of what enters the first, if a layer needs it."""
+    """Floor of the backward pass of consecutive layers for n samples: gradients of weights and, if a layer needs it, of
+    inputs.
+    """
     wanted = layers.start > net.first_trained
     entering, leaving = (n * math.prod(net.shapes[i]) for i in (layers.start, layers.stop))
     weights = _weights(net, layers)
@@ -39,7 +41,7 @@ def backward(net: Net, layers: range, n: int, size: int = FLOAT) -> Floor:
 
 
 def loss(net: Net, n: int, size: int = FLOAT) -> Floor:
-    """The loss and its gradient: logits and labels (or output and target) in, a gradient out."""
+    """Floor of the loss and its gradient: logits and labels (or output and target) read, a gradient written."""
     out = n * math.prod(net.out_shape)
     labelled = isinstance(net.loss, CrossEntropyLoss)
     return Floor(
@@ -50,10 +52,10 @@ def loss(net: Net, n: int, size: int = FLOAT) -> Floor:
 def update(
     net: Net, config: TrainConfig, size: int = FLOAT, layers: Collection[int] | None = None, fused: bool = False
 ) -> Floor:
-    """Gradients and parameters in, parameters out; the optimizer's slots in and out too.
+    """Floor of the update: gradients, parameters and optimizer slots read, parameters and slots written.
 
     layers : numbers of the layers whose parameters are updated; None for all.
-    fused : True if the kernel that computes the gradients makes the step too, and so need not read them from memory.
+    fused : True if the kernel that computes the gradients updates too, and need not read them from memory.
     """
     count = net.param_count if layers is None else sum(_weights(net, range(i, i + 1)) for i in layers)
     arrays = 3 - fused + 2 * len(config.optimizer.slots)
@@ -61,13 +63,14 @@ def update(
 
 
 def feed(net: Net, n: int, itemsize: int, size: int = FLOAT) -> Floor:
-    """Stored samples in, numbers of `size` bytes out."""
+    """Floor of the input conversion: stored samples read, numbers of `size` bytes written."""
     return Floor(n * math.prod(net.in_shape), n * math.prod(net.in_shape) * (itemsize + size))
 
 
 def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
-    """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and what the
-    optimizer keeps, in and out.
+    """Floor of a whole step as one part: samples and weights read, gradients written.
+
+    update : settings of a step that includes the update: parameters and optimizer slots are read and written instead.
     """
     arrays = 2 + 2 * len(update.optimizer.slots) if update is not None else 2
     read = n * math.prod(net.in_shape) * itemsize
@@ -76,8 +79,8 @@ def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
 
 
 def _update_flops(config: TrainConfig) -> int:
-    """FLOPs of an optimizer's step for one parameter, at least: a multiplication and an addition for each array that it
-    changes; Adam takes some more.
+    """Smallest FLOPs of an optimizer's step for one parameter: a multiplication and an addition for each array that it
+    changes. Adam takes some more.
     """
     return 2 * (1 + len(config.optimizer.slots))
 

@@ -1,4 +1,4 @@
-"""The parts of a step that is made of launches and library calls, timed by events: each alone, many times over."""
+"""Parts of a step of kernel launches and library calls, each timed alone by events, in many repetitions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ STEPS = 12  # in a timeline
 
 
 def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
-    """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the
-    state again afterwards.
+    """Time and floor of every part of a full step, of one slice, times the number of slices.
+
+    Spoils the trainer's state and log; set the state again afterwards.
     """
     part = full(trainer)
     trainer.rewind()  # one more step beyond the epoch's last would leave the log
@@ -42,7 +43,7 @@ def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
 
 
 def full(trainer: KernelTrainer) -> Slice:
-    """The first slice of a full step."""
+    """First slice of a full step."""
     return Slice(min(trainer.capacity, trainer.batch), trainer.batch, 0)
 
 
@@ -67,11 +68,11 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
 
 
 def alone(trainer: KernelTrainer, call: Call) -> float:
-    """Seconds that a launch or a library's call takes on the device: the median of several runs of it, over and over
-    with nothing between.
+    """Seconds of a launch or library call on the device: the median over repetitions, which follow each other without a
+    gap.
 
-    The runs are one graph, so that the host's time to start each does not count. A launch that counts the step on is
-    stopped from leaving the log: the counter is set back before each measurement.
+    The repetitions are one graph, so that the host's launch time does not count. A launch that counts the steps must
+    not leave the log: the counter is reset before each measurement.
     """
     device = trainer.device
 
@@ -88,7 +89,7 @@ def alone(trainer: KernelTrainer, call: Call) -> float:
 
 
 def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> KernelTime:
-    """One more launch of a kernel; the larger shape stays."""
+    """Kernel time plus one more launch of the kernel; the larger launch shape is stored."""
     larger = known.shape is None or shape is None or math.prod(known.shape.grid) >= math.prod(shape.grid)
     return KernelTime(
         known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape, known.tensor
@@ -96,7 +97,7 @@ def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> Kern
 
 
 def shape(device: Device, call: Call) -> LaunchShape | None:
-    """How a call is launched and what it takes; None for a library's, which does not tell."""
+    """Grid, block, memory and registers of a launch; None for a library's call, which does not report them."""
     if not isinstance(call, Launch):
         return None
     resources = call.kernel.resources
@@ -138,7 +139,7 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
 
 
 def tiles(trainer: KernelTrainer) -> tuple[ProductTiles, ...]:
-    """How the products of a full step's slice are computed, and who chose that."""
+    """Tiles of the matrix products of a full step's slice; each states if the tuner chose it."""
     chain = trainer.chain
     if chain is None:
         return ()
@@ -156,8 +157,8 @@ def tiles(trainer: KernelTrainer) -> tuple[ProductTiles, ...]:
 
 
 def timeline(trainer: KernelTrainer) -> tuple[tuple[StreamSpans, ...], float]:
-    """What copying and computing did in some steps of the streamed feed, and the share of the copying that was hidden;
-    nothing for other feeds.
+    """Spans of copies and computation in some steps of the streamed feed, and the share of copy time hidden by
+    computation; empty for other feeds.
     """
     if not isinstance(trainer.feed, StreamedFeed):
         return (), 0.0

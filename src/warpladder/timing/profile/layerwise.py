@@ -1,4 +1,4 @@
-"""The parts of a step of the array and loop rungs, each timed alone by the host's clock."""
+"""Parts of a step of the array and loop rungs, each timed alone by the host's clock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ LEAST = 2e-3  # seconds that one measurement should take
 
 
 def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
-    """Every part of a full step: of one slice, as often as the step has slices. The trainer's state is spoiled; set it
-    again afterwards.
+    """Time and floor of every part of a full step, of one slice, times the number of slices.
+
+    Spoils the trainer's state; set it again afterwards.
     """
     batch, feed = trainer.batch, trainer.feed
     assert batch is not None and feed is not None and batch.loss is not None
@@ -70,6 +71,6 @@ def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
 
 
 def wait(trainer: LayerwiseTrainer) -> None:
-    """Until the GPU has finished, where the arrays are CuPy's."""
+    """Wait until the GPU has finished, if the arrays are CuPy's."""
     if trainer.xp is not np:
         trainer.xp.cuda.get_current_stream().synchronize()

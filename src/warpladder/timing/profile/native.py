@@ -1,6 +1,4 @@
-"""The parts of a step of the native rung, whose steps are one program: a clock around each instruction while whole
-steps run.
-"""
+"""Parts of a step of the native rung, whose steps are one program: each instruction is timed while whole steps run."""
 
 from __future__ import annotations
 
@@ -17,15 +15,14 @@ ROUNDS = 5
 
 
 def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tuple[Part, ...]:
-    """Every part of a full step, with the median time of each of its instructions; nothing where the system has no
-    clock for them.
+    """Floor and median time of every instruction of a full step; empty if the system has no clock for them.
 
     Parameters
     ----------
     trainer : NativeTrainer
         Loaded; its state is spoiled.
     run : callable
-        Trains some steps, and returns how many.
+        Trains some steps, and returns their number.
     itemsize : int
         Bytes of a stored number of a sample.
     """
@@ -56,7 +53,7 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
 
 
 def _whose(trainer: NativeTrainer) -> list[tuple[str, range]]:
-    """Of each row of the program its phase and its layers."""
+    """Phase and layers of each row of the native program."""
     plan, phases = trainer.plan, ("prepare", "forward", "backward", "backward", "update")
     alone = {"forward": "feed", "backward": "loss"}  # rows for no layers
     out: list[tuple[str, range]] = []
@@ -67,15 +64,15 @@ def _whose(trainer: NativeTrainer) -> list[tuple[str, range]]:
 
 
 def _name(net: Net, phase: str, layers: range) -> str:
-    """Layers by number and kind, but for a Flatten that another one includes; the phase where there are none."""
+    """Name of a part: number and class of its layers without a fused Flatten; the phase if it has no layers."""
     kinds = {i: net.layers[i] for i in layers}
     trained = {i: layer for i, layer in kinds.items() if not isinstance(layer, Flatten)} or kinds
     return ", ".join(f"{i} {type(layer).__name__}" for i, layer in trained.items()) or phase
 
 
 def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int) -> floor.Floor:
-    """A part's arithmetic; and bytes of samples alone, where it is the first to read them: all others are meant to stay
-    in caches.
+    """Floor of a part: its arithmetic; bytes only for the part that first reads the samples, since others stay in
+    caches.
     """
     net, config, n = trainer.net, trainer.config, trainer.batch
     stepped = set(trainer.plan.built.stepped)

@@ -1,4 +1,4 @@
-"""Share of a step's matrix products that run on tensor cores, by the machine code of the launched kernels."""
+"""Share of a step's matrix products on tensor cores, from the machine code of the launched kernels."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from ...ops.engine.chain import Slice, products
 from ...trainers.kernelwise.chain import Stage
 from ...trainers.kernelwise.trainer import KernelTrainer
 
-#: By the phase of a stage, which products of a layer it computes: y, dw, dx.
+#: Products of a layer (of y, dw, dx) that a stage computes, by the stage's phase.
 PRODUCTS = {"forward": slice(0, 1), "backward": slice(1, None), "step": slice(None)}
 
 
 def on_tensor_cores(call: Call) -> bool:
-    """True if a call launches a kernel of ours whose machine code multiplies on tensor cores."""
+    """True if a call launches a kernel of the package whose machine code multiplies on tensor cores."""
     return isinstance(call, Launch) and call.kernel.uses_tensor_cores
 
 
 def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
-    """Of the FLOPs of a slice's products of matrices, those in kernels with tensor core instructions, at least: 0 to 1.
+    """Lower bound, 0 to 1, of the share of a slice's matrix-product FLOPs in kernels with tensor core instructions.
 
-    Each such launch stands for one product of its stage, or as many as it declares, those of the fewest FLOPs
-    first, and launches of one product count once. None where the trainer's kernels are not meant for tensor cores.
+    A launch counts as one product of its stage, or as many as it declares, those with the fewest FLOPs first; launches
+    of one product count once. None if the trainer's kernels are not meant for tensor cores.
     """
     if trainer.table.unit != TENSOR:
         return None
