@@ -1,4 +1,5 @@
-"""Features: outputs of a layer of a trained net for a data set, batch by batch, to a file or to a classifier.
+"""Features: outputs of a layer of a trained net for a data set, batch by batch, written to a file or given to a
+classifier.
 
 It imports checkpoints, data sets and train/hidden.py. Begin with extraction.py.
 """

@@ -1,4 +1,4 @@
-"""A layer's outputs for the parts of a data set, in batches: they are never all in memory."""
+"""Outputs of a layer for the parts of a data set, in batches, so that memory never has to hold all of them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from ...rungs.base import Rung
 from ...train import Run
 from ...train.hidden import Outputs, layer_outputs, layer_shape, rows_up_to, weights_mark
 
-#: The parts of a data set that features are made of.
+#: Parts of a data set for which features are computed.
 PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """Layer, opened to give the features of a data set's parts.
+    """Layer of a trained net that computes the features of a data set's parts.
 
-    data : standardised, with labels as numbers of classes. outputs : gives a batch's features. rows : of a batch.
+    data : standardised data set, with labels as class numbers. outputs : function that computes a batch's features.
+    rows : samples of a batch.
     """
 
     checkpoint: Checkpoint
@@ -36,24 +37,24 @@ class Extraction:
 
     @property
     def width(self) -> int:
-        """Numbers that the layer gives for one sample."""
+        """Number of outputs of the layer for one sample."""
         return math.prod(layer_shape(self.checkpoint.net, self.layer))
 
     @property
     def mark(self) -> str:
-        """Text that differs for features of other weights or layers."""
+        """Text that identifies the weights and the layer: features with different marks do not go together."""
         return weights_mark(self.checkpoint, self.layer)
 
     def samples(self, part: str) -> int:
-        """Samples in "train" or "test"."""
+        """Number of samples in "train" or "test"."""
         return len(getattr(self.data, f"{part}_x"))
 
     def labels(self, part: str) -> np.ndarray | None:
-        """(samples,) int32 labels of "train" or "test"; None where there are none."""
+        """(samples,) int32 labels of "train" or "test"; None without labels."""
         return getattr(self.data, f"{part}_y")
 
     def batches(self, part: str) -> Iterator[np.ndarray]:
-        """Features of "train" or "test" in the samples' order: (rows, width) float32 each, the last one smaller."""
+        """Features of "train" or "test" in the samples' order: batches (rows, width) float32, the last one smaller."""
         x = getattr(self.data, f"{part}_x")
         for first in range(0, len(x), self.rows):
             yield self.outputs(x[first : first + self.rows], self.data.scale)
@@ -61,12 +62,11 @@ class Extraction:
 
 @contextmanager
 def extract(checkpoint: Checkpoint, layer: int, data: Dataset, rung: str | Rung | None = None) -> Iterator[Extraction]:
-    """Open a layer of a trained net, counted from 0 as `warpladder nets NET` shows them, for a data set as it is
-    loaded.
+    """Open a layer of a trained net, counted from 0 as `warpladder nets NET` shows them, for a data set as loaded.
 
-    rung : what computes; by default the rung that trained.
-    Raises ConfigError, NetError, DataError, RungError: there is no such layer; it has no weights before it; the samples
-    do not fit; the rung cannot compute it.
+    rung : rung that computes; by default the rung that trained the net.
+    Raises ConfigError, NetError, DataError, RungError: the net has no such layer; no layer before it has weights; the
+    samples do not fit; the rung cannot compute it.
     """
     layer_shape(checkpoint.net, layer)
     fitted = Run(checkpoint).fit_to(data)
@@ -81,7 +81,7 @@ def extract(checkpoint: Checkpoint, layer: int, data: Dataset, rung: str | Rung 
 
 
 def parts_of(split: str, data: Dataset) -> tuple[str, ...]:
-    """The parts that "train", "test" or "both" names, those without samples refused."""
+    """Names of the parts that "train", "test" or "both" selects. Raises `DataError` for a part without samples."""
     parts = PARTS if split == "both" else (split,)
     for part in parts:
         if not len(getattr(data, f"{part}_x")):

@@ -1,4 +1,4 @@
-"""Feature files, opened: sizes and labels at once, the features themselves batch by batch."""
+"""Reader of feature files: sizes and labels when the file is opened, features batch by batch."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...files.npy import map_npy
 from .extraction import PARTS
 from .write import ENDINGS, FORMAT, KEY, NO_SUM, labels_path
 
-#: Numbers of a batch that is read: 64 MB.
+#: Numbers in a batch that is read: 64 MB.
 BATCH = 1 << 24
 
 
 @dataclass(frozen=True)
 class FeatureFile:
-    """File of features, without the features.
+    """Opened file of features; the features themselves are not in memory.
 
-    parts : (samples, width) of each part. labels : (samples,) whole numbers, of the parts that have any.
+    parts : (samples, width) of each part. labels : (samples,) whole numbers, for each part with labels.
     document : origin of the features, as `write.described` makes it; empty for a .npy file.
     """
 
@@ -34,7 +34,9 @@ class FeatureFile:
     document: dict[str, Any]
 
     def batches(self, part: str) -> Iterator[np.ndarray]:
-        """Features of a part in order, (rows, width) float32; `DataError` if the file changed or is damaged."""
+        """Features of a part in order, in batches (rows, width) float32. Raises `DataError` if the file changed or
+        is damaged.
+        """
         samples, width = self.parts[part]
         rows = max(1, BATCH // width)
         try:
@@ -56,7 +58,7 @@ class FeatureFile:
                 yield values[first : min(first + rows, samples)]
 
     def check(self) -> None:
-        """Raise `DataError` where the bytes are not those that were written; reads all of them."""
+        """Read the whole file and raise `DataError` if its checksum is not the stored one."""
         wanted = self.document.get("crc32")
         if wanted in (None, NO_SUM):
             return
@@ -73,7 +75,10 @@ class FeatureFile:
 
 
 def open_features(path: Path) -> FeatureFile:
-    """Open features, .safetensors or .npy with labels next to it; `DataError` if missing, damaged or foreign."""
+    """Open a .safetensors file of features, or a .npy file with labels next to it.
+
+    Raises DataError: the file is missing, damaged or of another kind.
+    """
     if path.suffix not in (".safetensors", ".npy"):
         why = (
             "a table is for other programs"
@@ -128,7 +133,7 @@ def _safetensors(path: Path) -> FeatureFile:
 
 
 def _npy(path: Path) -> FeatureFile:
-    """A matrix, with its labels where there are any, as the part "train"."""
+    """Matrix of a .npy file as the part "train", with the labels of its label file if that exists."""
     values = _array(path)
     if values.ndim != 2 or values.dtype.kind not in "fiu":
         raise DataError(f"{path}: features are a table of numbers (samples, width), got {values.shape} {values.dtype}")

@@ -1,4 +1,4 @@
-"""Feature files: written batch by batch, whole or not there."""
+"""Writer of feature files, batch by batch; an interrupted write leaves no partial file."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NO_SUM = "0" * 8  # stands in the header until the numbers are written and their
 ENDINGS = (".safetensors", ".npy", ".csv")
 CSV_BYTES = 12  # of a number in a table, about
 
-#: Called with the samples that are done and their number in all.
+#: Called with the number of finished samples and of all samples.
 Report = Callable[[int, int], None]
 
 
 def check_ending(path: Path, parts: tuple[str, ...]) -> None:
-    """Raise `ConfigError` if a file name's ending is none of a feature file, or its format cannot hold two parts."""
+    """Raise `ConfigError` if a file name has no ending of a feature file, or if its format cannot hold two parts."""
     if path.suffix not in ENDINGS:
         raise ConfigError(f"{path}: features are written to files in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
     if path.suffix != ".safetensors" and len(parts) > 1:
@@ -40,20 +40,20 @@ def check_ending(path: Path, parts: tuple[str, ...]) -> None:
 
 
 def labels_path(path: Path) -> Path:
-    """The file of labels next to a .npy file of features: x.npy has x.labels.npy."""
+    """Path of the labels next to a .npy file of features: x.npy has x.labels.npy."""
     return path.with_suffix(".labels.npy")
 
 
 def write_features(
     path: Path, source: Extraction, parts: tuple[str, ...] = PARTS, report: Report = lambda done, total: None
 ) -> int:
-    """Write the features and labels of parts ("train", "test") of a data set, a batch at a time; returns the file's
+    """Write the features and labels of parts ("train", "test") of a data set, batch by batch; return the file's size in
     bytes.
 
     path : its ending is the format: .safetensors holds all parts, with labels and origin; .npy holds (samples, width)
     float32 of one part, with labels in NAME.labels.npy; .csv has a row for each sample of one part, the label first.
     report : called after each batch.
-    Raises ConfigError: the ending is none of these, or a file of one part is to hold two.
+    Raises ConfigError: the ending is none of these, or two parts are requested for a format with one.
     Raises WarpladderError: the disk is full, or the file cannot be written: an older file is unchanged.
     """
     check_ending(path, parts)
@@ -67,7 +67,9 @@ def write_features(
 
 
 def described(source: Extraction) -> dict[str, Any]:
-    """Description of a file's features, their origin; it differs if files do not go together."""
+    """Description of the origin of a file's features: format, net, layer and weights. Files with different ones do
+    not go together.
+    """
     net = source.checkpoint.net
     return {
         "format": FORMAT, "net": net.name, "layer": source.layer, "kind": type(net.layers[source.layer]).__name__,
@@ -86,7 +88,9 @@ def _counted(source: Extraction, parts: tuple[str, ...], total: int, report: Rep
 
 
 def _safetensors(path: Path, source: Extraction, parts: tuple[str, ...], batches: Iterator[np.ndarray]) -> None:
-    """The header, every part's labels, then every part's features; the checksum is put into the header at the end."""
+    """Write the header, then the labels of all parts, then their features; the checksum is written into the header
+    last.
+    """
     labels = {part: np.ascontiguousarray(y, "<i4") for part in parts if (y := source.labels(part)) is not None}
     tensors: dict[str, Any] = {}
     at = 0
@@ -114,7 +118,7 @@ def _chunks(labels: Any, batches: Iterator[np.ndarray]) -> Iterator[memoryview]:
 
 
 def _header(tensors: dict[str, Any], document: dict[str, Any], checksum: str) -> bytes:
-    """Beginning of a safetensors file: 8 bytes of length, and JSON with each tensor's place, padded to 8 bytes."""
+    """Header of a safetensors file: 8 bytes of length, and JSON with each tensor's offsets, padded to 8 bytes."""
     metadata = {KEY: json.dumps({**document, "crc32": checksum})}
     text = json.dumps({"__metadata__": metadata, **tensors}).encode()
     text += b" " * (-len(text) % 8)
@@ -147,7 +151,7 @@ def _csv(path: Path, source: Extraction, parts: tuple[str, ...], batches: Iterat
 
 
 def _rows(file: BinaryIO, batch: np.ndarray, labels: np.ndarray | None, names: tuple[str, ...]) -> None:
-    """Lines of a table; nine digits distinguish every float32 from its neighbours."""
+    """Write a batch as lines of a table, with nine significant digits, which distinguish all float32 numbers."""
     for row, values in enumerate(batch.tolist()):
         cells = [f"{value:.9g}" for value in values]
         if labels is not None:

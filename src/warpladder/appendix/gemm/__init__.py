@@ -1,8 +1,8 @@
-"""One matrix product, sixteen kernels: C (m, n) = A (m, k) B (k, n), float32; each level adds one idea to the one
+"""Sixteen kernels of one matrix product, C (m, n) = A (m, k) B (k, n) in float32; each level adds one idea to the one
 before.
 
-`levels.py` has the levels in fp32 multiply-adds and what each can reach, `tensor.py` those on tensor cores;
-`<level>.cu` is the kernel, `proof.py` proves it, `climb.py` times it next to cuBLAS.
+`levels.py` has the levels in fp32 multiply-adds with their predicted speed, `tensor.py` those on tensor cores;
+`<level>.cu` is the kernel, `proof.py` proves it, `climb.py` times it and cuBLAS.
 It imports ops/linear/gemm.cu, device and proof; only the command line imports it. Begin with levels.py.
 """
 

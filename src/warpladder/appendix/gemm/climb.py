@@ -1,4 +1,4 @@
-"""Prove each level against float64, and time it next to cuBLAS."""
+"""Proof of each level against float64, and its time compared with cuBLAS's."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .tensor import BY_PRECISION, AnyLevel
 
 ROUNDS = 5
 PATIENCE = 0.25  # seconds of one level's measurements, about
-#: Sizes (m, n, k) of every level's proof, each with what factors: one that no tile divides, and one of long sums, in
-#: which errors of one sign show. n and k are multiples of 4, which some levels want.
+#: Sizes (m, n, k) of every level's proof, each with its kinds of factors: a size that no tile divides, and a size with
+#: long sums, which show biased errors. n and k are multiples of 4, which some levels require.
 SHAPES = (((131, 76, 92), tuple(KINDS)), ((33, 20, 4096), ("normal", "positive")))
-TIMED_KINDS = ("normal", "positive")  # of factors, at the size that is timed
+TIMED_KINDS = ("normal", "positive")  # kinds of factors in the proof at the timed size
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Speed of one level at one size.
+    """Speed of one level at one size, m = n = k = `size`.
 
-    level, precision : kernel, and precision in which it is compared. seconds : median of `samples`.
-    predicted, measured : shares of the peak of its own unit and precision.
-    of_cublas : speed relative to cuBLAS's in the same precision. error : against float64, relative to |A| |B|.
+    level, precision : kernel, and precision of the comparison. seconds : median of `samples`.
+    predicted, measured : shares of the peak of the level's unit and precision.
+    of_cublas : speed relative to cuBLAS's in the same precision. error : error against float64, relative to |A| |B|.
     """
 
     level: str
@@ -43,7 +43,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Level that cannot run here or at a size, with the reason in a line."""
+    """Level that cannot run on this device or at this size, with the reason in one line."""
 
     level: str
     precision: str
@@ -57,7 +57,7 @@ def climb(
 ) -> list[Timed | Skipped]:  # fmt: skip
     """Results of every level of some precisions ("fp32", "tf32", "bf16") at every size, m = n = k.
 
-    Each is proven first, at all of `SHAPES` and at this size. say : called with each result as soon as it is there.
+    Each level is proven first, at all of `SHAPES` and at this size. say : called with each new result.
     """
     out: list[Timed | Skipped] = []
 
@@ -90,7 +90,7 @@ def climb(
 
 
 def prove_everywhere(device: Device, level: AnyLevel) -> None:
-    """The proof of a level that goes before its times, but for the one at the size that is timed."""
+    """Prove a level at all of `SHAPES`, before it is timed."""
     for shape, kinds in SHAPES:
         for kind in kinds:
             prove(device, level, *shape, kind=kind)
@@ -117,7 +117,7 @@ def _peak(device: Device, level: AnyLevel) -> float:
 
 
 def timed(device: Device, launches: list[Launch]) -> list[float]:
-    """Seconds of launches on the device, by events around many repetitions of them, several times."""
+    """Seconds of the launches together, measured several times by events around many repetitions."""
 
     def once(repeats: int) -> float:
         begin = device.stream.record()

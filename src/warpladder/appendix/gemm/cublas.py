@@ -1,4 +1,4 @@
-"""cuBLAS's product in each precision, by CuPy: what a level is compared with."""
+"""Time of cuBLAS's matrix product in each precision, called through CuPy, for comparison with the levels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLOAT, BF16 = 0, 14
 IN_FP32, IN_TF32 = 68, 77
 DEFAULT = -1
 
-#: By precision: the type of the factors, and how products are computed. Sums are in fp32 in all of them.
+#: Type of the factors and of the computation, by precision. Sums are always in fp32.
 HOW = {"fp32": (FLOAT, IN_FP32), "tf32": (FLOAT, IN_TF32), "bf16": (BF16, IN_FP32)}
 
 

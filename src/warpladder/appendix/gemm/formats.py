@@ -1,4 +1,4 @@
-"""Factors as tensor cores take them: floats rounded to a format, as numbers and as what lies in memory."""
+"""Factors of a product on tensor cores: floats rounded to a format, as numbers and as bits in memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...proof.tolerance import rounded
 
 
 def held(x: np.ndarray, precision: Precision, even: bool = False) -> np.ndarray:
-    """Numbers, float32, as a product of this precision rounds them before it multiplies.
+    """Numbers rounded as a product of this precision rounds its factors, as float32.
 
-    bf16 and fp16 round to the nearest, ties to even, fp16 to 11 bits in any range, as numbers with a scale are; tf32 as
-    cvt.rna does, ties away from zero, or with `even` as the copy engine (TMA) does; fp32 leaves them.
+    bf16 and fp16 round to nearest, ties to even, fp16 to 11 bits in any range, since scaled numbers fit it; tf32 rounds
+    as cvt.rna does, ties away from zero, or with `even` as the copy engine (TMA) does; fp32 does not round.
     """
     if precision.name == "bf16":
         return (bf16(x).astype(np.uint32) << 16).view(np.float32)
@@ -26,18 +26,18 @@ def held(x: np.ndarray, precision: Precision, even: bool = False) -> np.ndarray:
 
 
 def bits(x: np.ndarray) -> np.ndarray:
-    """Floats as whole numbers of 32 bits."""
+    """Bits of float32 numbers, as uint32 of the same shape."""
     return np.ascontiguousarray(x, np.float32).view(np.uint32)
 
 
 def bf16(x: np.ndarray) -> np.ndarray:
-    """Finite floats rounded to bf16, ties to even, as (shape of x) uint16."""
+    """Finite floats rounded to bf16, ties to even: their bits, as uint16 of the same shape."""
     whole = bits(x)
     return ((whole + np.uint32(0x7FFF) + (whole >> 16 & np.uint32(1))) >> 16).astype(np.uint16)
 
 
 def padded(x: np.ndarray) -> np.ndarray:
-    """Matrix in bf16 whose rows are padded with zeros to multiples of 8 numbers, 16 bytes."""
+    """Matrix in bf16, uint16, with rows padded by zeros to multiples of 8 numbers, 16 bytes."""
     rows, columns = x.shape
     out = np.zeros((rows, -(-columns // 8) * 8), np.uint16)
     out[:, :columns] = bf16(x)

@@ -1,4 +1,4 @@
-"""Levels for Hopper: tiles by the copy engine (TMA), products of warpgroups (wgmma), and persistent blocks."""
+"""Levels for Hopper GPUs: tiles copied by the copy engine (TMA), warpgroup products (wgmma), and persistent blocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _lacks(device: Device, what: str, alone: bool) -> str | None:
 
 @dataclass(frozen=True)
 class ByTiles(Stored16):
-    """Level whose factors, stored in bf16, the copy engine brings tile by tile."""
+    """Level with factors stored in bf16, whose tiles the copy engine (TMA) loads."""
 
     def lacks(self, device: Device, n: int, k: int) -> str | None:
         return _lacks(device, "tiles by TMA", alone=False)
@@ -38,7 +38,7 @@ class ByTiles(Stored16):
         return [self.launch(device, self.blocks(device, m, n), of_a, of_b, c, m, n, k)]
 
     def blocks(self, device: Device, m: int, n: int) -> tuple[int, int]:
-        """The grid, for C (m, n)."""
+        """Grid of blocks, (x, y), for C (m, n)."""
         return self.grid(m, n)
 
 
@@ -50,7 +50,7 @@ def _persistent_blocks(level: TensorLevel, device: Device, m: int, n: int) -> tu
 
 @dataclass(frozen=True)
 class OnWarpgroups(TensorLevel):
-    """Level that multiplies by wgmma, which reaches the tensor cores' peak."""
+    """Level that multiplies by warpgroups (wgmma), which reach the tensor cores' peak."""
 
     reach: ClassVar[float] = 1.0
 
@@ -60,12 +60,12 @@ class OnWarpgroups(TensorLevel):
 
 @dataclass(frozen=True)
 class ByWarpgroups(OnWarpgroups, ByTiles):
-    """Level of warpgroups whose factors, stored in bf16, the copy engine brings tile by tile."""
+    """Level that multiplies by warpgroups, with factors stored in bf16, whose tiles the copy engine loads."""
 
 
 @dataclass(frozen=True)
 class Persistent(ByWarpgroups):
-    """Level with persistent blocks."""
+    """Level with persistent blocks: each block computes several tiles of C."""
 
     def blocks(self, device: Device, m: int, n: int) -> tuple[int, int]:
         return _persistent_blocks(self, device, m, n)
@@ -73,10 +73,10 @@ class Persistent(ByWarpgroups):
 
 @dataclass(frozen=True)
 class Transposed(OnWarpgroups):
-    """Level in tf32, from floats, with persistent blocks; launches before it, which count as its time, transpose B, and
-    A if its rows begin at odd places.
+    """Level in tf32 on float32 factors, with persistent blocks.
 
-    The copy engine rounds ties to even, where `cvt.rna` of the other levels in tf32 rounds them away from zero.
+    Launches before it transpose B, and copy A if its rows are not aligned to 16 bytes; their time is included. The copy
+    engine rounds ties to even; `cvt.rna` of the other levels in tf32 rounds them away from zero.
     """
 
     def held(self, factor: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ class Transposed(OnWarpgroups):
 
 @dataclass(frozen=True)
 class SplitPersistent(OnWarpgroups):
-    """Level in fp32 by halves with persistent blocks; the launches that split count as its time."""
+    """Level in fp32 by split halves with persistent blocks; the time of the splitting launches is included."""
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]

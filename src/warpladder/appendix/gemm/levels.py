@@ -1,8 +1,8 @@
-"""Levels in fp32 multiply-adds: each a kernel, how it is launched, and the share of the peak that its loads allow.
+"""Levels in fp32 multiply-adds: each a kernel, its launch, and the share of the peak that its loads allow.
 
-A multiprocessor of compute capability 8 or 9 starts four multiply-adds for a warp in a cycle, and moves 128 bytes out
-of its first-level cache or shared memory: one load of 32 neighbouring numbers. So a kernel with f multiply-adds for l
-such loads can reach at most f / (4 l) of the peak. Levels on tensor cores are in `tensor.py`.
+A multiprocessor of compute capability 8 or 9 starts four multiply-adds for a warp in a cycle, and loads 128 bytes from
+its first-level cache or shared memory: one load of 32 neighbouring numbers. So a kernel with f multiply-adds for l
+loads reaches at most f / (4 l) of the peak. Levels on tensor cores are in `tensor.py`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ PIPELINED = HERE.parents[1] / "ops" / "linear" / "gemm.cu"
 
 @dataclass(frozen=True)
 class Level:
-    """Kernel of the ladder.
+    """Level of the ladder: a kernel, its tile and its launch.
 
-    name : also of its .cu file. idea : what it adds. precision : of its proof, and of the cuBLAS next to it.
-    loads : of 128 bytes each that a warp makes for one multiply-add, from cache or shared memory.
-    tile : rows and columns of C that a block makes. block : threads along x and y. unit : what multiplies.
-    rows_first : True if the grid's x goes along the rows of C. multiple : divisor of n and k.
+    name : name of the level and of its .cu file. idea : idea that the level adds. precision : precision of its proof
+    and of the compared cuBLAS.
+    loads : 128-byte loads of a warp per multiply-add, from cache or shared memory.
+    tile : rows and columns of C per block. block : threads along x and y. unit : computing unit that multiplies.
+    rows_first : True if the grid's x runs along the rows of C. multiple : required divisor of n and k.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Level:
 
     @property
     def predicted(self) -> float:
-        """Share of the peak that the level can reach, 0 to 1."""
+        """Largest share of the peak that the level can reach, 0 to 1: 1 / (4 loads)."""
         return min(1.0, 1 / (4 * self.loads))
 
     def lacks(self, device: Device, n: int, k: int) -> str | None:
@@ -60,15 +61,15 @@ class Level:
         return None
 
     def stored(self, factor: np.ndarray) -> np.ndarray:
-        """Factor, float32, as the level's kernel reads it from memory."""
+        """Factor, a float32 matrix, in the format that the level's kernel reads."""
         return factor
 
     def held(self, factor: np.ndarray) -> np.ndarray:
-        """Numbers, float32, that the level multiplies in place of these."""
+        """Factor, float32, with the rounding that the level applies before it multiplies."""
         return factor
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
-        """C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B as they are `stored`."""
+        """Launches of C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B in the format of `stored`."""
         (m, k), n = a.shape, b.shape[1]
         down, across = ceil_div(m, self.tile[0]), ceil_div(n, self.tile[1])
         grid = (down, across) if self.rows_first else (across, down)
@@ -77,7 +78,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Pipelined(Level):
-    """The kernel of the gemm rung, with the tiles that it chooses for the size."""
+    """Level with the kernel of the gemm rung, and the tiles that this rung chooses for the size."""
 
     @property
     def path(self) -> Path:
@@ -98,7 +99,7 @@ class Pipelined(Level):
         return found
 
 
-#: In the order in which each adds an idea to the one before.
+#: Levels in order: each adds an idea to the one before.
 LEVELS: tuple[Level, ...] = (
     # A warp's 32 rows of A lie in 32 lines: 32 loads, and one of B.
     Level(

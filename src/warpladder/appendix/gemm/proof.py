@@ -1,4 +1,4 @@
-"""The proof of a level: its product against float64, on factors that each show another fault."""
+"""Proof of a level: its product against float64, on several kinds of factors, each for another kind of error."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _apart(rng: np.random.Generator, m: int, n: int) -> Scale:
     return np.exp2(rng.integers(-30, 31, (m, 1))), np.exp2(rng.integers(-30, 31, (1, n)))
 
 
-#: Factors, by name: the numbers of A and B and what A's rows and B's columns are multiplied by. Where all are positive
-#: nothing averages out, so that sums of a short format stop growing and cut-off errors add up. Numbers beyond the ends
-#: of half show a scale that is missing or not undone.
+#: Kinds of factors by name: distribution of A and B, and scales of A's rows and B's columns. Sums of positive numbers
+#: show accumulators of too few bits and truncation. Numbers outside the range of half show a missing scale or inverse
+#: scale.
 KINDS: dict[str, tuple[str, Callable[[np.random.Generator, int, int], Scale]]] = {
     "normal": ("normal", lambda rng, m, n: (1.0, 1.0)),
     "positive": ("positive", lambda rng, m, n: (1.0, 1.0)),
@@ -37,10 +37,10 @@ KINDS: dict[str, tuple[str, Callable[[np.random.Generator, int, int], Scale]]] =
 
 @dataclass(frozen=True)
 class Question:
-    """Product to be computed, and what is known of it.
+    """Product to compute, with its true result in float64.
 
-    a, b : (m, k) and (k, n) float32. rows : numbers of the rows of C that are compared.
-    truth : those rows, float64. size : |A| |B| in those rows, to measure each number's error by.
+    a, b : (m, k) and (k, n) float32. rows : indices of the compared rows of C.
+    truth : true rows of C, float64. size : |A| |B| in these rows, the unit of each number's error.
     """
 
     a: np.ndarray
@@ -52,7 +52,7 @@ class Question:
 
 @lru_cache(maxsize=16)  # those of the proof's own sizes, and those of a few that are timed
 def question(kind: str, m: int, n: int, k: int, seed: int) -> Question:
-    """Factors of a kind, drawn from a seed."""
+    """Random factors of a kind, one of `KINDS`, with the true product."""
     rng = np.random.default_rng(seed)
     numbers, scaled = KINDS[kind]
     draw = rng.standard_normal if numbers == "normal" else lambda shape, dtype: rng.random(shape, dtype) + dtype(0.5)
@@ -68,11 +68,12 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0, kind: str = "normal") -> float:
-    """Error of a level at a size: root mean square against float64, each number's relative to |A| |B|.
+    """Error of a level at a size: root mean square of the differences from float64, each relative to |A| |B|.
 
-    m, n, k : C is (m, n), and its sums have k terms. kind : of the factors, one of `KINDS`, drawn by `seed`.
-    Raises WarpladderError: some number was never written; the error is above the bound of the level's precision, or
-    that of a single number above four times that; or a level that rounds its factors adds worse than tensor cores do.
+    m, n, k : C is (m, n), and its sums have k terms. kind : kind of the factors, one of `KINDS`, drawn by `seed`.
+    Raises WarpladderError: a number is unwritten; the error is above the limit of the level's precision; a single
+    number's error is above four times the limit; or a level that rounds its factors sums less exactly than tensor cores
+    do.
     """
     asked = question(kind, m, n, k, seed)
     got = multiplied(device, level, asked)
@@ -95,7 +96,7 @@ def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0
 
 
 def multiplied(device: Device, level: AnyLevel, asked: Question) -> np.ndarray:
-    """C by a level, into memory full of NaN."""
+    """Product C computed by a level, in memory that was filled with NaN before."""
     on_a, on_b = (device.array(level.stored(factor)) for factor in (asked.a, asked.b))
     c = device.empty((len(asked.a), asked.b.shape[1]))
     device.fill(c, 0xFF)
@@ -105,7 +106,9 @@ def multiplied(device: Device, level: AnyLevel, asked: Question) -> np.ndarray:
 
 
 def judged(got: np.ndarray, truth: np.ndarray, size: np.ndarray, limit: float, most: float, where: str) -> float:
-    """Error over all numbers; `WarpladderError` if it, or that of the worst number, is above its limit."""
+    """Root mean square error over all numbers. Raises `WarpladderError` if it, or the largest error, is above its
+    limit.
+    """
     apart = abs(got - truth) / size
     error, worst = float(np.sqrt(np.mean(apart**2))), float(apart.max())
     if not error <= limit:

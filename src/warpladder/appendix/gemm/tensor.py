@@ -1,4 +1,4 @@
-"""The levels on tensor cores, in the order of the ladder, and with them every level that there is."""
+"""Levels on tensor cores, in the order of the ladder, and the list of all levels."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .tensor_level import ByWidth, Split, Stored16, TensorLevel
 
 
 def _stage(itemsize: int, terms: int, rows: int, columns: int) -> int:
-    """Bytes of a stage in shared memory: a tile of A, rows x terms numbers, and one of B, terms x columns.
+    """Bytes of a stage in shared memory: a tile of A, rows x terms numbers, and a tile of B, terms x columns.
 
-    Rows are padded to begin in different banks: by 16 bytes, those of floats of B by 32.
+    Rows are padded, so that they begin in different banks: by 16 bytes, rows of float32 of B by 32.
     """
     return itemsize * (rows * terms + terms * columns) + 16 * rows + (32 if itemsize == 4 else 16) * terms
 
 
 def _ring(stages: int, rows: int, columns: int) -> int:
-    """Bytes of a ring that the copy engine fills: tiles with rows of 128 bytes, from a multiple of 1,024 bytes on."""
+    """Bytes of a ring buffer for the copy engine: tiles with rows of 128 bytes, aligned to 1,024 bytes."""
     return stages * 128 * (rows + columns) + 1024
 
 
-#: In the order in which each adds an idea to the one before.
+#: Levels in order: each adds an idea to the one before.
 TENSOR_LEVELS: tuple[TensorLevel, ...] = (
     TensorLevel(
         "fragments", "tensor cores: a warp multiplies 16 x 16 by 16 x 8 at once", named("bf16"),

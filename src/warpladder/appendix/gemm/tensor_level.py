@@ -1,14 +1,14 @@
-"""Level on tensor cores: a kernel, how it is launched, and the share of the peak that it can reach.
+"""Level on tensor cores: a kernel, its launch, and the share of the peak that it can reach.
 
-Three things bound the levels (`tensor.py` lists them), counted for a multiprocessor of an H100 or H200 (9.0):
+Three limits bound the levels (`tensor.py` lists them), for a multiprocessor of an H100 or H200 (9.0):
 
 - Its shared memory gives 128 bytes in a cycle. A warp that makes p x q numbers of C reads p + q numbers of fragments
   for the 2 p q FLOPs of a term.
 - The second-level cache gives it 64 bytes in a cycle. A block that makes p x q numbers of C copies p + q numbers for
   the 2 p q FLOPs of a term.
-- mma.sync, the instruction of a single warp, reaches 63 % of the peak there, and all of it on Ampere; the rest is left
-to wgmma of four warps (Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture", arXiv:2402.13499).
-The warp above is then the warpgroup, for which B is read once.
+- mma.sync, the instruction of a single warp, reaches 63 % of the peak on Hopper, and all of it on Ampere; only wgmma of
+  four warps reaches Hopper's peak (Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture",
+  arXiv:2402.13499). The warp above is then the warpgroup, which reads B once.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from ...ops.engine.kernels import ceil_div
 from .formats import held, padded
 from .levels import HERE
 
-#: Of the peak that mma.sync reaches on Hopper.
+#: Share of the peak that mma.sync reaches on Hopper.
 OF_WARPS = 0.63
-#: Bytes that a multiprocessor gets in a cycle, from its shared memory and from the second-level cache.
+#: Bytes per cycle of a multiprocessor, from its shared memory and from the second-level cache.
 SHARED_BYTES, CACHE_BYTES = 128, 64
 
 
 @dataclass(frozen=True)
 class TensorLevel:
-    """Kernel of the ladder that multiplies on tensor cores.
+    """Level on tensor cores: a kernel, its tiles and its launch.
 
-    name : also of its .cu file. idea : what it adds. precision : of its proof, and of the cuBLAS next to it.
-    tile, warp : rows and columns of C that a block makes, and a warp, or a warpgroup.
-    copied, read : bytes of a factor's number where a block copies it from, and where a warp reads it, low halves
-    included.
-    threads : of a block. shared : bytes of dynamic shared memory.
+    name : name of the level and of its .cu file. idea : idea that the level adds. precision : precision of its proof
+    and of the compared cuBLAS.
+    tile, warp : rows and columns of C per block, and per warp or warpgroup.
+    copied, read : bytes of a factor's number where a block copies it, and where a warp reads it, low halves included.
+    threads : threads of a block. shared : bytes of dynamic shared memory.
     """
 
     name: str
@@ -53,7 +53,7 @@ class TensorLevel:
     threads: int
     shared: int = 0
 
-    #: The share of the peak that its instruction reaches on Hopper.
+    #: Share of the peak that the level's instruction reaches on Hopper.
     reach: ClassVar[float] = OF_WARPS
 
     @property
@@ -71,14 +71,14 @@ class TensorLevel:
         rate = rates["fp16"] / SPLIT if self.precision.name == "fp32" else rates[self.precision.name]
 
         def fed(part: tuple[int, int], itemsize: int, gives: int) -> float:
-            """Cycles to multiply a term of this many rows and columns, for each cycle that brings it."""
+            """Cycles of the multiplications of one term over the cycles that load its rows and columns."""
             rows, columns = part
             return 2 * rows * columns / rate / (itemsize * (rows + columns) / gives)
 
         return min(self.reach, fed(self.warp, self.read, SHARED_BYTES), fed(self.tile, self.copied, CACHE_BYTES))
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Blocks along the columns and the rows of C."""
+        """Grid of blocks: number along the columns and along the rows of C."""
         return ceil_div(n, self.tile[1]), ceil_div(m, self.tile[0])
 
     def lacks(self, device: Device, n: int, k: int) -> str | None:
@@ -87,15 +87,15 @@ class TensorLevel:
         return None if peaks is None else peaks.lacks("bf16")  # who has it has the shapes of the others too
 
     def stored(self, factor: np.ndarray) -> np.ndarray:
-        """Factor, float32, as the level's kernel reads it from memory."""
+        """Factor, a float32 matrix, in the format that the level's kernel reads."""
         return factor
 
     def held(self, factor: np.ndarray) -> np.ndarray:
-        """Numbers, float32, that the level multiplies in place of these."""
+        """Factor, float32, with the rounding that the level applies before it multiplies."""
         return held(factor, self.precision)
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
-        """C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B as they are `stored`."""
+        """Launches of C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B in the format of `stored`."""
         (m, n), k = c.shape, b.shape[0]
         return [self.launch(device, self.grid(m, n), a, b, c, m, n, k, kernel=self.kernel(n, k))]
 
@@ -104,13 +104,13 @@ class TensorLevel:
         return device.kernel(self.path, kernel).bind(blocks, self.threads, *arguments, shared=self.shared)
 
     def kernel(self, n: int, k: int) -> str:
-        """Kernel of the file that makes C of this many columns and terms."""
+        """Name of the kernel in the level's file for n columns and k terms."""
         return "product"
 
 
 @dataclass(frozen=True)
 class Stored16(TensorLevel):
-    """Level whose factors are stored in bf16."""
+    """Level with factors stored in bf16."""
 
     def stored(self, factor: np.ndarray) -> np.ndarray:
         return padded(factor)
@@ -122,7 +122,7 @@ class Stored16(TensorLevel):
 
 @dataclass(frozen=True)
 class ByWidth(TensorLevel):
-    """Level that copies four floats at a time where rows begin at multiples of 16 bytes, and else one."""
+    """Level that copies four floats at a time if rows begin at multiples of 16 bytes, else one float at a time."""
 
     def kernel(self, n: int, k: int) -> str:
         return f"product<{1 if n % 4 or k % 4 else 4}>"
@@ -130,7 +130,7 @@ class ByWidth(TensorLevel):
 
 @dataclass(frozen=True)
 class Split(TensorLevel):
-    """Level whose factors are split into halves by launches of their own, which count as its time."""
+    """Level that splits its factors into halves in separate launches, whose time is included."""
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]
@@ -142,9 +142,9 @@ class Split(TensorLevel):
 def split(device: Device, a: Array, b: Array) -> tuple[list[Launch], list[Array]]:
     """Launches that split the factors A (m, k) and B (k, n) into halves, and the arrays that they fill.
 
-    In the order of kernels' arguments: A's high and low halves, (m, pitch) uint16, and the exponents of its rows, (m,)
-    int32; B's halves, (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8; padding is not
-    filled.
+    Arrays in the order of the kernel's arguments: A's high and low halves, (m, pitch) uint16, and the exponents of its
+    rows, (m,) int32; B's halves, (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8;
+    padding is not filled.
     """
     (m, k), n = a.shape, b.shape[1]
     pitches = ceil_div(k, 8) * 8, ceil_div(n, 8) * 8

@@ -1,4 +1,4 @@
-"""Reproduction of the five reports: their experiments are run here, and their figures stand next to the measured ones.
+"""Reproduction of the five reports: their experiments are run here, and their figures compared with the measured ones.
 
 It may import everything but the command line. Begin with definition.py, then reproducer.py; results.py is the data.
 """

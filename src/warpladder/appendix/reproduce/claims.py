@@ -1,4 +1,4 @@
-"""Claims of a report with verdicts, texts that depend on figures, and how experiments were made, as frozen data."""
+"""Claims of a report with verdicts, texts that depend on figures, and records of experiments, as frozen data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .figure import UNITS, Value, filled, place
 
 @dataclass(frozen=True)
 class Finding:
-    """A text that stands on the page if a condition on measured figures is met. when : an expression."""
+    """Text on the page that is shown if a condition on measured figures is true. when : the condition, an
+    expression.
+    """
 
     text: str
     when: str
@@ -19,15 +21,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a report, and whether it is borne out here.
+    """Claim of a report, with the verdict of this reproduction.
 
-    claim : in words. unit : of its figures. reported : the figure that the report gives, None where it gives none.
-    least, most : the tolerance, which is fixed before anything is measured: the claim holds if the figure measured here
-    is not outside. A claim of a gain, "x" with `least` alone, cannot be judged if repetitions contradict each other.
-    figure : an expression of it, in base units. own : the same of the report's own figures or of its own program, where
-    that is known: if it is outside the tolerance and the figure measured here is not, the claim holds here only.
-    because : why it cannot be judged anywhere, for a claim without a figure; else what must be known.
-    value, verdict, reason, command : the figure measured here; one of `VERDICTS`; why it is that; how to measure it.
+    claim : text of the claim. unit : unit of its figures. reported : the report's figure, or None.
+    least, most : tolerance, fixed before anything is measured: the claim holds if the measured figure is within. A
+    gain, "x" with `least` alone, cannot be judged if repetitions contradict each other.
+    figure : expression of the claim's figure, in base units. own : known value of it for the report's own figures or
+    program: if it is outside the tolerance and the measured figure is within, the claim holds here only.
+    because : reason why a claim without a figure cannot be judged anywhere; else its prerequisite.
+    value, verdict, reason, command : measured figure; one of `VERDICTS`; reason for the verdict; command that measures
+    it.
     """
 
     claim: str
@@ -58,11 +61,11 @@ VERDICTS = ("holds", "holds here only", "does not hold", "cannot be judged")
 
 @dataclass(frozen=True)
 class Made:
-    """How an experiment was made.
+    """Record of an experiment: its time and its circumstances.
 
-    seconds : how long it took, all runs together. created, commit : when, and with which commit of warpladder.
-    others : processors that other processes kept busy meanwhile, on average; None where the system does not report it.
-    times : how often it was measured: a disturbed one is measured again. disturbed : True if it still is.
+    seconds : wall time of all its runs together. created, commit : date and commit of warpladder.
+    others : mean number of processors that other processes used meanwhile; None if the system does not report it.
+    times : number of measurements: a disturbed one is repeated. disturbed : True if the last one is still disturbed.
     """
 
     seconds: float

@@ -1,4 +1,4 @@
-"""Curves of a report's pictures: those that were measured, and those that the report states."""
+"""Curves of a report's pictures: measured ones, and ones stated by the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .results import UNITS, Lines, Series
 
 
 def lines(planned: Lines, found: Mapping[str, Found | None]) -> Lines:
-    """Curves: those that have points."""
+    """Picture of curves with the measured points; curves without points are left out."""
     series = [made for each in planned.series if (made := _series(each, planned, found)) is not None]
     return replace(planned, series=tuple(series))
 
@@ -31,5 +31,5 @@ def _series(planned: Series, axes: Lines, found: Mapping[str, Found | None]) -> 
 
 
 def is_here(series: Series) -> bool:
-    """True if a curve was measured here."""
+    """True if this reproduction measured the curve."""
     return series.source == "here"

@@ -1,6 +1,6 @@
 """Definition of a report, from its TOML file in `reports/`: experiments, tables and pictures.
 
-docs/reproduce.md explains how such a file is written.
+docs/reproduce.md explains how to write this file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .kinds.turns import Turns
 from .results import Section
 from .shorthand import expanded
 
-#: Kinds of experiments, in the order in which they are made.
+#: Kinds of experiments, in the order of measurement.
 KINDS: tuple[type[Experiment], ...] = (
     Climb,
     Turns,
@@ -53,14 +53,15 @@ NAMES = ("s1", "s2", "s3", "s4", "s5")
 
 @dataclass(frozen=True)
 class Definition:
-    """A report.
+    """Definition of a report to reproduce: its experiments, nets, tables and pictures.
 
-    experiments : by name, in the order in which they are made. nets : its own, by name, as tables of a net's file.
-    headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first
-    text and a column's head.
-    quick : True if experiments are cut. skipped : names of experiments that a first look leaves out.
-    path : of its file, if it does not come with warpladder.
-    figures : those that texts and claims use, by name: "EXPERIMENT/RUNG MEASURE", alternatives with | between them.
+    experiments : experiments by name, in the order of measurement. nets : the report's own nets by name, as tables of a
+    net's file.
+    headline : figure that represents the report on the page of all reports: title of a table, first text of a row, head
+    of a column.
+    quick : True if experiments are shortened. skipped : names of experiments that a quick reproduction leaves out.
+    path : path of the report's file, empty if warpladder includes it.
+    figures : figures that texts and claims use, by name: "EXPERIMENT/RUNG MEASURE", alternatives with | between them.
     """
 
     name: str
@@ -77,7 +78,7 @@ class Definition:
 
     @property
     def source(self) -> str:
-        """Text by which the command line finds the report: its name, or the path of its file."""
+        """Name of the report on the command line: its name, or the path of its file."""
         return self.path or self.name
 
 
@@ -92,19 +93,19 @@ class _Head:
 
 
 def definition(name: str, *, quick: bool = False) -> Definition:
-    """Read the file of a report that comes with warpladder, or one of your own.
+    """Read the file of a report that warpladder includes, or of a user's report.
 
     Parameters
     ----------
     name : str
         One of `NAMES`, or the path of a file that ends in .toml; its name is then the report's.
     quick : bool
-        True if each experiment is cut to the settings of its table `quick`.
+        True if each experiment takes the shorter settings of its table `quick`.
 
     Raises
     ------
     ConfigError
-        There is no such report, or its file is wrong.
+        The report does not exist, or its file has an error.
     """
     if name in NAMES:
         return parse((files(__package__) / "reports" / f"{name}.toml").read_text(encoding="utf-8"), name, quick=quick)
@@ -125,7 +126,7 @@ def definition(name: str, *, quick: bool = False) -> Definition:
 
 
 def template() -> str:
-    """Text of a report's file to begin with: a small one that runs anywhere."""
+    """Text of a small report's file that runs on any machine, as a template."""
     return (files(__package__) / "reports" / "template.toml").read_text(encoding="utf-8")
 
 
@@ -135,7 +136,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
     Raises
     ------
     ConfigError
-        One line with the place in the file and what is wrong there.
+        The file has an error; the message is one line with its place.
     """
     try:
         tree = tomllib.loads(text)
@@ -174,7 +175,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
 
 
 def _check_texts(head: _Head, experiments: Sequence[str]) -> None:
-    """Raise `ConfigError` for a text or a claim with a figure that is not there."""
+    """Raise `ConfigError` if a text or a claim uses an undefined figure."""
     for name, text in head.figures.items():
         for place in text.split(" | "):
             experiment, slash, _ = place.strip().partition("/")
@@ -194,7 +195,7 @@ def _check_texts(head: _Head, experiments: Sequence[str]) -> None:
 
 
 def _without_nan(value: Any) -> Any:
-    """The same tree with None for nan, which TOML has and JSON does not: the report states no figure."""
+    """Tree with None for nan: TOML has nan and JSON does not; nan in a report's file is an absent figure."""
     if isinstance(value, dict):
         return {key: _without_nan(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Experiments of a report: what to measure, how, and the figures found."""
+"""Experiments of a report: the measurement, its settings, and the figures found."""
 
 from __future__ import annotations
 
@@ -28,24 +28,27 @@ from .results import Classified, Photo, Reproduction, Value
 Kept = TypeVar("Kept")
 
 
-#: Why a row has no figures, where its experiment knows no better.
+#: Reason why a row has no figures, if its experiment gives none.
 NOT_HERE, NOT_YET, NOT_QUICK = "not measured here", "not measured yet", "not measured in a first look"
 
 
 def file_of(name: str, folder: Path, rung: str = "") -> Path:
-    """File with the measurements of an experiment of this name: all of them, or those of a rung."""
+    """Path of the file with the measurements of an experiment, or of one rung of it."""
     part = f".{rung.replace(':', '-').replace('/', '-')}" if rung else ""
     return folder / f"{name}{part}.json"
 
 
 def keep(tree: object, name: str, folder: Path) -> None:
-    """Write what an experiment measured, as JSON: an old file stays whole until the new one is on the disk."""
+    """Write the measurements of an experiment as JSON, atomically: an old file is replaced only by a complete new
+    one.
+    """
     write_atomically(file_of(name, folder), json.dumps(tree, indent=1) + "\n")
 
 
 def read_stored(kind: type[Kept], name: str, folder: Path) -> Kept | None:
-    """Experiment's result from the file that `keep` wrote, as a dataclass of this kind; None if there is no file.
-    Raises `ResultsError` with the file and its fault if the file is damaged.
+    """Result of an experiment from the file that `keep` wrote, as a dataclass of `kind`; None without a file.
+
+    Raises ResultsError: the file is damaged; the message has the file and the fault.
     """
     path = file_of(name, folder)
     if not path.exists():
@@ -56,13 +59,13 @@ def read_stored(kind: type[Kept], name: str, folder: Path) -> Kept | None:
 
 @dataclass
 class Watcher:
-    """Functions that report progress while a report is reproduced. Those by default report nothing.
+    """Functions that report the progress of a reproduction. The default functions report nothing.
 
-    begin : called with the name of an experiment, its number from 1, and how many there are.
-    progress : called with what is being done, how many parts of the experiment are done, how many there are, and about
-    how many seconds are left.
-    news : called with a rung that was timed or lost its chance of it, or with a line of text.
-    written : called with all that is known, when there is something new on the disk.
+    begin : called with the name of an experiment, its number from 1, and the number of all experiments.
+    progress : called with the present activity, the number of finished parts of the experiment, of all parts, and the
+    estimated seconds left.
+    news : called with a rung that was timed or has failed, or with a line of text.
+    written : called with the results so far after new ones are written to the disk.
     """
 
     begin: Callable[[str, int, int], None] = lambda name, at, of: None
@@ -73,10 +76,11 @@ class Watcher:
 
 @dataclass
 class Bench:
-    """Where experiments are made: their folder, where data sets are, and who watches.
+    """Folder, data directory, nets and progress functions for the experiments of a reproduction.
 
-    nets : the report's own nets, by name, as tables of a net's file.
-    written : called when there is something new on the disk. loading : called with a data set that was loaded whole.
+    nets : the report's own nets by name, as tables of a net's file.
+    written : called after new results are written to the disk. loading : called with each data set that was loaded
+    whole.
     """
 
     folder: Path
@@ -89,14 +93,12 @@ class Bench:
     lacking: dict[str, DataError] = field(default_factory=dict)
 
     def say(self, doing: str, done: int = 0, of: int = 1, left: float = 0.0) -> None:
-        """Tell the watcher what is being done, how many parts are done, how many there are, and about how many seconds
-        are left.
-        """
+        """Report the present activity, the number of finished parts, of all parts, and the estimated seconds left."""
         if self.watcher.progress:
             self.watcher.progress(doing, done, of, left)
 
     def data(self, name: str, limit: int | None = None, validation: int = 0, standardize: bool = False) -> Dataset:
-        """A data set, which stays loaded. One that cannot be had is not looked for a second time."""
+        """Data set of this name, which stays in memory. A data set that failed to load is not tried again."""
         key = name, limit, validation, standardize
         if name in self.lacking:
             raise self.lacking[name]
@@ -119,19 +121,19 @@ class Bench:
         return self.loaded[key]
 
     def net(self, name: str, data: Dataset) -> Net:
-        """A net of the report's own, or of the zoo."""
+        """Net of this name, from the report's file or the package's zoo, for the data set's samples and classes."""
         return self.net_for(name, data.in_shape, data.classes or 10)
 
     def net_for(self, name: str, in_shape: Shape, classes: int) -> Net:
-        """A net of the report's own, or of the zoo, for samples of this shape."""
+        """Net of this name, from the report's file or the package's zoo, for samples of a shape."""
         return net_of(self.nets[name], name, in_shape) if name in self.nets else named(name, in_shape, classes)
 
 
 @dataclass(frozen=True)
 class Experiment(ABC):
-    """One experiment of a report. Its fields are the keys of its table in the report's file.
+    """Experiment of a report. Its fields are the keys of its table in the report's file.
 
-    Kinds of experiments are derived classes; `kind` is the name of the table that holds those of a kind, as in
+    Kinds of experiments are derived classes; `kind` is the name of the table with the experiments of a kind, as in
     `[climbs.mnist]`.
     """
 
@@ -140,12 +142,12 @@ class Experiment(ABC):
 
     @abstractmethod
     def measure(self, name: str, bench: Bench) -> None:
-        """Measure the missing figures, and write them to `bench.folder` as it comes, under this name."""
+        """Measure the missing figures, and write each to `bench.folder` under this name."""
 
     def again(self, name: str, bench: Bench, others: Callable[[], float]) -> None:
-        """Measure a disturbed experiment once more, and keep the measurement that was disturbed less.
+        """Repeat a disturbed experiment, and store the measurement that was disturbed less.
 
-        others : processors that other processes kept busy during the last measurement.
+        others : function that returns the number of processors that other processes used during the last measurement.
         """
         before, first = self.files(name, bench.folder), others()
         try:
@@ -159,20 +161,20 @@ class Experiment(ABC):
             _restore(before)
 
     def files(self, name: str, folder: Path) -> dict[Path, bytes]:
-        """Content of the files that it has written."""
+        """Content of the experiment's stored files, by path."""
         return {path: path.read_bytes() for path in folder.glob(f"{name}.*json")}
 
     @abstractmethod
     def found(self, name: str, folder: Path) -> Found | None:
-        """Figures that are stored on the disk; None if there are none."""
+        """Stored figures of the experiment; None if there is no file."""
 
     def summary(self) -> str:
-        """Line that describes the measurement."""
+        """Line of text that describes the experiment."""
         return self.kind
 
     @abstractmethod
     def check(self, rung: str, measure: str) -> None:
-        """Raise `ConfigError` if it does not measure this rung or figure; "curve:loss" is a curve."""
+        """Raise `ConfigError` if the experiment does not measure this rung or figure; "curve:loss" is a curve."""
 
 
 def _restore(files: dict[Path, bytes]) -> None:
@@ -181,40 +183,38 @@ def _restore(files: dict[Path, bytes]) -> None:
 
 
 class Found(ABC):
-    """Figures of an experiment. whole : True if all of it was measured, as by experiments that measure everything at
-    once.
-    """
+    """Figures of an experiment. whole : True if all of them are measured."""
 
     whole: bool = True
 
     @abstractmethod
     def value(self, rung: str, measure: str) -> Value | None:
-        """A figure of a rung, by the name of what is measured, in base units; None where it was not measured.
+        """Figure of a rung in base units, by the name of its measure; None if it was not measured.
 
         Raises
         ------
         ConfigError
-            There is no measure of this name.
+            The measure is unknown.
         """
 
     def is_time(self, measure: str) -> bool:
-        """True if a measure is a time or follows from times, which other processes disturb."""
+        """True if a measure is a time, or computed from times, so that other processes disturb it."""
         return "seconds" in measure
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """Points (x, y) of a rung, by the name of what is measured; None where there are none."""
+        """Points (x, y) of a rung's curve, by the name of its measure; None if it was not measured."""
         raise ConfigError(f"there is no curve {measure!r} of such an experiment")
 
     def marks(self, rung: str, measure: str) -> tuple[str, ...]:
-        """Text next to each point of a curve; none where the axes are enough."""
+        """Texts next to the points of a curve; empty if the axes suffice."""
         return ()
 
     def photo(self, which: str) -> Photo | None:
-        """A picture, by what the experiment calls it; None where there is none."""
+        """Picture by its name in the experiment; None if it was not made."""
         raise ConfigError(f"there is no picture {which!r} of such an experiment")
 
     def classified(self, which: str) -> Classified | None:
-        """Scores of each class, by what the experiment calls them; None where there are none."""
+        """Scores of each class by their name in the experiment; None if they were not measured."""
         raise ConfigError(f"there are no scores {which!r} of such an experiment")
 
     def reason(self, rung: str) -> str:
@@ -222,48 +222,48 @@ class Found(ABC):
         return ""
 
     def without(self, rung: str, measure: str) -> str:
-        """Reason why this figure of a rung is missing; empty if there is none."""
+        """Reason why this figure of a rung is missing; empty if no reason is known."""
         return self.reason(rung)
 
     def name_of(self, rung: str) -> str:
-        """The full name of a rung, as tables show it."""
+        """Full name of a rung, as tables show it."""
         return rung
 
 
 @dataclass(frozen=True)
 class Lacking(Found):
-    """An experiment without figures. why : the reason, for the rows that it would have measured."""
+    """Experiment without figures. why : the reason, for the rows of its figures."""
 
     why: str
     whole: bool = False
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """No figure."""
+        """None: the experiment has no figures."""
         return None
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """No curve."""
+        """None: the experiment has no curves."""
         return None
 
     def photo(self, which: str) -> Photo | None:
-        """No picture."""
+        """None: the experiment has no pictures."""
         return None
 
     def classified(self, which: str) -> Classified | None:
-        """No scores."""
+        """None: the experiment has no scores."""
         return None
 
     def reason(self, rung: str) -> str:
         return self.why
 
 
-#: Name under which figures of the machine itself stand, as if it were an experiment.
+#: Name of the machine's own figures, used as the name of an experiment.
 MACHINE = "machine"
 
 
 @dataclass(frozen=True)
 class OfMachine(Found):
-    """Figures of the machine, by the names of fields of `Machine` and, after "gpu_", of `Gpu`."""
+    """Figures of the machine, by the names of fields of `Machine` and, with the prefix "gpu_", of `Gpu`."""
 
     machine: Machine
 
@@ -277,21 +277,20 @@ class OfMachine(Found):
 
 
 def no_measure(measure: str, known: Any) -> ConfigError:
-    """Error of a report's file with an unknown measure."""
+    """Error for an unknown measure in a report's file."""
     return ConfigError(f"there is no measure {measure!r}; there are {', '.join(known)}")
 
 
 @dataclass(frozen=True)
 class TrainingTask(Experiment):
-    """An experiment that trains: the net, the data, the rungs and the settings of it.
+    """Experiment that trains: its net, data, rungs and settings.
 
-    net : of the zoo, or of the report's own nets. data : name of a data set.
+    net : net of the package's zoo, or of the report's file. data : name of a data set.
     rungs : names of rungs and peers, with options.
-    settings : of `TrainConfig`, in place of those of the net's recipe; batch_size may be "full", optimizer and schedule
-    are texts as for the command line.
-    limit, validation, scale : as for `data.load`. tests : test samples, the first so many; all where it is left out.
-    full : epochs and samples of the whole experiment, where this is a first look at it; its times are scaled up to
-    them.
+    settings : settings of `TrainConfig` that replace the net's recipe; batch_size may be "full", optimizer and schedule
+    are texts as on the command line.
+    limit, validation, scale : parameters of `data.load`. tests : number of first test samples; None takes all.
+    full : epochs and samples of the whole experiment, if this is a shortened one; its times are scaled up to them.
     """
 
     net: str
@@ -305,12 +304,12 @@ class TrainingTask(Experiment):
     full: dict[str, int] = field(default_factory=dict)
 
     def dataset(self, bench: Bench) -> Dataset:
-        """The data set, its subset chosen by seed 0."""
+        """Data set of the experiment; a subset is drawn with seed 0."""
         return with_tests(bench.data(self.data, self.limit, self.validation, self.scale), self.tests)
 
     @cached_property
     def config(self) -> TrainConfig:
-        """The settings."""
+        """Training settings: the net's recipe with the experiment's settings."""
         return resolve_config(self.net, settings=self.settings)
 
     def check(self, rung: str, measure: str) -> None:
@@ -321,11 +320,11 @@ class TrainingTask(Experiment):
 
     @abstractmethod
     def check_measure(self, measure: str) -> None:
-        """Raise `ConfigError` where it has no such figure or curve."""
+        """Raise `ConfigError` if the experiment has no figure or curve of this name."""
 
     @property
     def size(self) -> dict[str, int]:
-        """Epochs, and samples of an epoch, where the data set is one whose size is known."""
+        """Number of epochs, and number of samples of an epoch if the data set's size is known."""
         rows = WHOLE.get(self.data)
         samples = self.limit or (rows and rows - self.validation)
         return {"epochs": self.config.epochs} | ({"samples": samples} if samples else {})
@@ -336,14 +335,14 @@ class TrainingTask(Experiment):
 
 
 def with_tests(data: Dataset, tests: int | None) -> Dataset:
-    """A data set with the first so many of its test samples; with all of them for None."""
+    """Data set with its first `tests` test samples; with all of them for None."""
     if tests is None:
         return data
     return data.but(test_x=data.test_x[:tests], test_y=None if data.test_y is None else data.test_y[:tests])
 
 
 def canonical(name: str) -> str:
-    """A rung's name as results have it, its options in order; the name itself where there is no such rung."""
+    """Name of a rung as results have it, its options in order; the same text if there is no such rung."""
     try:
         return find(name).name
     except RungError:

@@ -1,7 +1,7 @@
-"""Arithmetic on named figures, as texts and claims of a report use it: "cpu / gpu > 2".
+"""Arithmetic expressions on named figures in texts and claims of a report, as "cpu / gpu > 2".
 
 A report's table `figures` gives each name a place and a measure, "EXPERIMENT/RUNG MEASURE", or several with | between
-them, of which the first that was measured counts.
+them; the first measured one is used.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ...errors.arguments import shown
 from .report.figures import measured
 from .results import UNITS, Value
 
-#: A figure's value by its name; None where it was not measured.
+#: Function from a figure's name to its value; None if it was not measured.
 Lookup = Callable[[str], Value | None]
 
-#: Combinations of least and most of an expression's figures that are tried at most.
+#: Most combinations of the smallest and largest values of an expression's figures that are tried.
 CORNERS = 256
 
 _OPERATORS: dict[type, Callable[..., Any]] = {
@@ -36,7 +36,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
 
 
 class Unmeasured(Exception):
-    """A figure of an expression was not measured. name : of the figure."""
+    """Error: a figure of an expression was not measured. name : the figure's name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -45,9 +45,9 @@ class Unmeasured(Exception):
 
 @dataclass
 class Expression:
-    """An expression that is checked when it is made.
+    """Expression, checked when it is created.
 
-    text : as the report's file has it. known : names that it may use, each with its places.
+    text : text in the report's file. known : usable names, each with its places.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Expression:
         self.names = tuple(dict.fromkeys(self._check(self.tree)))
 
     def _check(self, node: ast.AST) -> list[str]:
-        """Names of the figures below a node."""
+        """Names of the figures below a node of the syntax tree; raises `ConfigError` for an unknown one."""
         if isinstance(node, ast.Name):
             if node.id not in self.known:
                 raise ConfigError(f"{shown(self.text)}: there is no figure {node.id!r}")
@@ -87,21 +87,23 @@ class Expression:
         return [name for part in parts for name in self._check(part)]
 
     def value(self, lookup: Lookup) -> Any:
-        """Number, or True or False, that the expression has for measured figures.
+        """Value of the expression for measured figures: a number, True or False.
 
         Raises
         ------
         Unmeasured
             A figure was not measured.
         ArithmeticError
-            As by a division by zero.
+            For example a division by zero.
         """
         return self._of(self.tree, lookup)
 
     def ends(self, lookup: Lookup) -> tuple[float | None, float | None]:
-        """Least and most that the expression has, were each figure anywhere in its range; (None, None) without ranges.
+        """Smallest and largest value of the expression while each figure varies in its range; (None, None) without
+        ranges.
 
-        Correct for expressions that rise or fall with each figure: one with `abs`, or with many figures, has no ends.
+        Correct for expressions that are monotonic in each figure: an expression with `abs`, or with many figures, has
+        no range.
         """
         values = {name: value for name in self.names if (value := lookup(name)) is not None}
         ranges = [
@@ -156,12 +158,12 @@ def _figure(name: str, which: str, lookup: Lookup) -> float:
     return float(found)
 
 
-#: A figure in a text: {cpu / gpu | x}, an expression and the unit that it is shown in.
+#: Pattern of a figure in a text: {cpu / gpu | x}, an expression and the unit in which it is shown.
 PLACE = re.compile(r"\{([^{}|]+)\|([^{}|]*)\}")
 
 
 def expressions(text: str, known: Mapping[str, str]) -> list[Expression]:
-    """Expressions of a text; `ConfigError` names the first that is wrong."""
+    """Expressions in a text. Raises `ConfigError` with the first wrong one."""
     out = []
     for found in PLACE.finditer(text):
         if found[2].strip() not in UNITS:
@@ -173,7 +175,7 @@ def expressions(text: str, known: Mapping[str, str]) -> list[Expression]:
 
 
 def filled(text: str, known: Mapping[str, str], lookup: Lookup) -> str:
-    """A text with its figures; `Unmeasured` where one was not measured."""
+    """Text with its figures filled in. Raises `Unmeasured` if one was not measured."""
 
     def figure(found: re.Match[str]) -> str:
         unit, expression = found[2].strip(), Expression(found[1], known)

@@ -1,4 +1,6 @@
-"""One figure of a report, with its unit; and fields that only a file of directions or only a file of results has."""
+"""One figure of a report, with its unit; and marks for dataclass fields that only a TOML file or only a results file
+has.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,19 @@ from ...results.reader import DIRECTION, RESULT
 
 
 def place(default: Any = "") -> Any:
-    """A field that only a TOML file has: it directs where and what to measure, and is not stored."""
+    """Dataclass field that only a TOML file has: it states where and what to measure, and is not stored."""
     return field(default=default, compare=False, metadata={"only": DIRECTION})
 
 
 def filled(default: Any = ()) -> Any:
-    """A field that a TOML file lacks and a results file must have."""
+    """Dataclass field that only a results file has, and must have."""
     return field(default=default, metadata={"only": RESULT})
 
 
-#: The place of a row that nothing is measured for, where its columns have places.
+#: Place of a row that is not measured although its columns have places.
 UNMEASURED = "-"
 
-#: Units that figures are shown in, each with its size in the base unit.
+#: Units of shown figures, each with its size in the base unit.
 UNITS = {
     "": 1.0,
     "s": 1.0,
@@ -45,13 +47,13 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Value:
-    """One figure of a table, in base units.
+    """Figure of a table, in base units.
 
-    reported : as the report states it. theirs : of the authors' own program, run on an H200. here : measured by this
-    reproduction.
-    least, most : the range of what was measured: of repetitions, or of seeds.
+    reported : figure stated by the report. theirs : figure of the authors' own program, run on an H200. here : figure
+    measured by this reproduction.
+    least, most : range of the measured figures, over repetitions or seeds.
     scaled : True if a part of the work was measured, and scaled up.
-    disturbed : True if other processes kept more than `DISTURBED` of the cores busy while a time was measured.
+    disturbed : True if other processes used more than `DISTURBED` of the cores while a time was measured.
     """
 
     reported: float | None = None
@@ -65,10 +67,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of figures, or an axis: its head, and its unit, one of `UNITS`.
+    """Column of figures, or an axis: its head, and its unit, one of `UNITS`.
 
-    measure, here : what is measured, and where, for rows that do not state it themselves.
-    worked_out : of a column "speedup:MEASURE:...", True if ratios that the report does not state are worked out from
+    measure, here : measure and place for rows that do not state their own.
+    worked_out : for a column "speedup:MEASURE:...", True if ratios that the report does not state are computed from
     its own figures of that measure.
     """
 

@@ -1,6 +1,4 @@
-"""How experiments were made: how long they took, when, with which commit, how busy other processes were, and on which
-data.
-"""
+"""Records of experiments: their time, date and commit, the load of other processes, and the data sets."""
 
 from __future__ import annotations
 
@@ -23,22 +21,22 @@ from ...results.reader import read
 from ...results.stored import reading
 from .claims import Made
 
-#: Name of the file, in the folder of a reproduction.
+#: Name of the file of records in the folder of a reproduction.
 RECORD = "provenance.json"
 
 
 @dataclass(frozen=True)
 class Record:
-    """Facts of experiments, by name, and the SHA-256 of the arrays of each data set."""
+    """Records of experiments by name, and the SHA-256 of the arrays of each data set."""
 
     experiments: dict[str, Made]
     data: dict[str, str]
 
 
 class Provenance:
-    """The record of a folder, read when it is made and written after each change; a damaged one begins anew.
+    """Records in a reproduction's folder, read at creation and written after each change; a damaged file is replaced.
 
-    experiments, data : as in `Record`.
+    experiments, data : see `Record`.
     """
 
     def __init__(self, folder: Path, commit: str | None) -> None:
@@ -52,7 +50,7 @@ class Provenance:
 
     @contextmanager
     def making(self, name: str) -> Iterator[None]:
-        """Context of one measurement of an experiment: its time is added to that of earlier runs."""
+        """Context that times one measurement of an experiment and adds the seconds to those of earlier runs."""
         before, start = (busy_seconds(), own_seconds()), perf_counter()
         try:
             yield
@@ -69,19 +67,19 @@ class Provenance:
             self._write()
 
     def note(self, name: str, **changes: object) -> None:
-        """Update the record of an experiment."""
+        """Change fields of an experiment's record."""
         if name in self.experiments:
             self.experiments[name] = replace(self.experiments[name], **changes)  # type: ignore[arg-type]
             self._write()
 
     def note_data(self, name: str, data: Dataset) -> None:
-        """Keep the checksum of a data set that was loaded whole."""
+        """Store the checksum of a data set that was loaded whole."""
         if name not in self.data:
             self.data[name] = checksum(data)
             self._write()
 
     def forget(self, name: str) -> None:
-        """Remove the record of an experiment that is begun anew."""
+        """Remove the record of an experiment that begins anew."""
         if self.experiments.pop(name, None) is not None:
             self._write()
 
@@ -90,7 +88,7 @@ class Provenance:
 
 
 def checksum(data: Dataset) -> str:
-    """SHA-256 of a data set's arrays, training samples first, then their labels, then those of the test."""
+    """SHA-256 of a data set's arrays: training samples, training labels, test samples, test labels."""
     digest = hashlib.sha256()
     for array in (data.train_x, data.train_y, data.test_x, data.test_y):
         if array is not None:

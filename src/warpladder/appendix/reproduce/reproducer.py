@@ -1,4 +1,6 @@
-"""Reproduction of a report: experiment after experiment, each written as it comes, continued where it was stopped."""
+"""Reproduction of a report: experiment after experiment, each written when finished, continued after an
+interruption.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ MEASURED, RESULTS = "measured", "results.json"
 
 @dataclass
 class Reproducer:
-    """A report that is reproduced in a folder.
+    """Reproduction of a report in a folder.
 
-    command : makes it again. begun : True if the folder was opened, so that there are results to show.
+    command : command that makes the reproduction. begun : True if the folder was opened, so that results exist.
     """
 
     report: Definition
@@ -41,17 +43,17 @@ class Reproducer:
     failed: dict[str, str] = field(default_factory=dict, init=False)
 
     def run(self, only: tuple[str, ...] = ()) -> Reproduction:
-        """Make every experiment that is not whole; or those of these names.
+        """Measure every incomplete experiment; or those named in `only`.
 
-        One that cannot be made, for example because its data set is missing, is reported in a line; the others are
-        made. The next run tries it again.
+        An experiment that fails, for example without its data set, is reported in a line; the others continue. The next
+        run tries it again.
 
         Raises
         ------
         ResultsError
-            The folder holds a reproduction of another report, of another length, or of another machine.
+            The folder has a reproduction of another report, another length, or another machine.
         ConfigError
-            There is no experiment of a name.
+            An experiment's name is unknown.
         """
         if unknown := [name for name in only if name not in self.report.experiments]:
             raise ConfigError(
@@ -83,7 +85,7 @@ class Reproducer:
         return whole
 
     def _is_whole(self, name: str) -> bool:
-        """True if everything of an experiment is measured. What its file holds may be damaged: it is measured anew."""
+        """True if all figures of an experiment are measured; False for a damaged file, which is measured anew."""
         try:
             found = self.report.experiments[name].found(name, self.folder / MEASURED)
         except WarpladderError as error:
@@ -94,7 +96,7 @@ class Reproducer:
         return found is not None and found.whole
 
     def _make(self, name: str, bench: Bench) -> None:
-        """Make one experiment; once more if other processes disturbed it, but for a first look."""
+        """Measure one experiment; twice if other processes disturbed it, except in a quick reproduction."""
         experiment, record = self.report.experiments[name], self.provenance
         if not experiment.files(name, bench.folder):
             record.forget(name)
@@ -110,7 +112,9 @@ class Reproducer:
         self._note(name)
 
     def _note(self, name: str) -> None:
-        """Note whether an experiment is disturbed: a climb by what its clock saw, any other by its whole time."""
+        """Record if an experiment is disturbed: a climb by the load during timing, any other by the load over its
+        whole time.
+        """
         found = self.report.experiments[name].found(name, self.folder / MEASURED)
         made = self.provenance.experiments[name]
         others = found.others if isinstance(found, Climbed) else made.others
@@ -130,7 +134,7 @@ class Reproducer:
         self.begun = True
 
     def _check(self, before: Reproduction) -> None:
-        """Raise `ResultsError` where the folder holds something else; and take over how long was measured before."""
+        """Raise `ResultsError` if the folder has another reproduction; else take over its measuring time so far."""
         if (before.report, before.quick) != (self.report.name, self.quick):
             length = "a first look at " if before.quick else ""
             raise ResultsError(
@@ -146,7 +150,7 @@ class Reproducer:
         self.before = before.seconds
 
     def measured(self) -> Measured:
-        """Figures of each experiment, or the reason why there are none."""
+        """Figures of each experiment, or the reason why it has none, by name."""
         found = Measured({name: Lacking(NOT_QUICK) for name in self.report.skipped})
         found.disturbed = frozenset(name for name, made in self.provenance.experiments.items() if made.disturbed)
         found[MACHINE] = OfMachine(self.machine)
@@ -162,7 +166,7 @@ class Reproducer:
         return found
 
     def results(self) -> Reproduction:
-        """The report's tables and pictures, with what is known."""
+        """Results so far: the report's tables and pictures with all known figures."""
         found = self.measured()
         whole = [name for name, each in found.items() if each is not None and each.whole and name != MACHINE]
         missing = [name for name in self.report.experiments if name not in whole]
@@ -188,21 +192,21 @@ class Reproducer:
         )
 
     def _reasons(self) -> dict[str, list[str]]:
-        """Reasons why experiments cannot be made, each with their names."""
+        """Reasons why experiments failed, each with the experiments' names."""
         found: dict[str, list[str]] = {}
         for name, reason in self.failed.items():
             found.setdefault(reason, []).append(name)
         return found
 
     def write(self) -> Reproduction:
-        """Write the results file, and return what stands in it."""
+        """Write the results file, and return its content."""
         found = self.results()
         found.save(self.folder / RESULTS)
         return found
 
 
 def _reason(error: Exception) -> str:
-    """An error in a line; one that is no message for people is named by its kind."""
+    """Error as one line; an error that is no message for users begins with its class."""
     text = " ".join(str(error).split())
     return text if isinstance(error, WarpladderError) else f"{type(error).__name__}: {text}"
 

@@ -1,5 +1,5 @@
-"""From a report's tables and pictures with their places to those with figures: every figure in its place, or the reason
-why there is none.
+"""Resolution of a report: its tables and pictures with places become tables and pictures with figures, or with the
+reason for a missing figure.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ class Measured(dict[str, Found | None]):
 
 
 def sections(report: Definition, found: Measured, failed: list[str] | None = None) -> tuple[Section, ...]:
-    """Each section with what is known. A part that cannot be made is left out, and noted in `failed`."""
+    """Sections of the report with all known figures. A part that fails is left out, and its error appended to
+    `failed`.
+    """
     made = _Maker(report, found, NOT_QUICK if report.quick else NOT_HERE, [] if failed is None else failed)
     return tuple(map(made.section, report.sections))
 
 
-#: Errors of a part of a page, which must not cost the other parts.
+#: Errors of a part of a page after which the other parts are still made.
 FAULTS = (
     ArithmeticError,
     AssertionError,
@@ -44,10 +46,10 @@ FAULTS = (
 
 
 def places(row: ReportRow, column: Column) -> tuple[str, ...]:
-    """Places where a figure is measured: the place of its row, or else of its column.
+    """Places where a figure is measured: the row's place, or else the column's.
 
-    A row's "EXPERIMENT/" takes the rung of the column's place, its "@limit=100" is what is swept in the column's
-    experiment, and its "-" is no place at all.
+    A row's "EXPERIMENT/" takes the rung of the column's place, its "@limit=100" is the swept value in the column's
+    experiment, and its "-" is no place.
     """
     if row.here == UNMEASURED:
         return ()
@@ -59,8 +61,8 @@ def places(row: ReportRow, column: Column) -> tuple[str, ...]:
 
 
 def measure_of(row: ReportRow, column: Column) -> str:
-    """Name of a measure: that of the row, or else of its column. A row's ":PART" is a part of what its column
-    measures. Empty where figures follow from others.
+    """Name of a measure: the row's, or else the column's. A row's ":PART" is appended to the column's measure. Empty
+    for figures computed from others.
     """
     if column.measure.startswith(("speedup:", "change:", "ratio:")):
         return ""
@@ -69,7 +71,7 @@ def measure_of(row: ReportRow, column: Column) -> str:
 
 @dataclass
 class _Maker:
-    """Makes the parts of sections, each by itself, so that one that fails costs no other."""
+    """Maker of the parts of sections; a part that fails does not affect the others."""
 
     report: Definition
     found: Measured
@@ -127,7 +129,7 @@ class _Maker:
 
 
 def _pictures(planned: Sequence[Any], found: Measured, kind: str) -> tuple[Any, ...]:
-    """Photos or scores that their experiments have, each under the title and text of its place."""
+    """Photos or scores of their experiments, each with the title and text of its place."""
     out = []
     for each in planned:
         name, _, which = each.here.partition("/")
@@ -139,7 +141,7 @@ def _pictures(planned: Sequence[Any], found: Measured, kind: str) -> tuple[Any, 
 
 
 def table(planned: ReportTable, found: Measured, missing: str = NOT_HERE) -> ReportTable:
-    """A table with its figures; `missing` is why one has none, where no experiment knows."""
+    """Table with its figures; `missing` is the reason for a missing figure if its experiment gives none."""
     rows: list[ReportRow] = []
     for row in planned.rows:
         values = tuple(_value(row, at, column, found) for at, column in enumerate(planned.columns))
@@ -156,12 +158,12 @@ def table(planned: ReportTable, found: Measured, missing: str = NOT_HERE) -> Rep
 
 
 def _put(row: ReportRow, at: int, value: Value) -> ReportRow:
-    """The row with another figure in this column."""
+    """Row with another figure in column `at`."""
     return replace(row, values=(*row.values[:at], value, *row.values[at + 1 :]))
 
 
 def _ratios(rows: list[ReportRow], at: int, column: Column, planned: ReportTable) -> list[ReportRow]:
-    """Rows with the column "ratio:A:B": the figure measured in the column whose head is A over the one in column B."""
+    """Rows with the column "ratio:A:B": the measured figure of the column with head A divided by column B's."""
     heads = [each.head for each in planned.columns]
     over, under = (heads.index(head) for head in column.measure.split(":")[1:])
     out = []
@@ -185,7 +187,7 @@ def _absent(planned: ReportTable, rows: list[ReportRow], found: Measured, missin
 
 
 def _value(row: ReportRow, at: int, column: Column, found: Measured) -> Value:
-    """Figures of the report and of the authors' own program, and the one measured here."""
+    """Figure of a row and column: the report's, the authors' own program's, and the measured one."""
     reported, theirs = (
         None if at >= len(figures) or (figure := figures[at]) is None else figure * UNITS[column.unit]
         for figures in (row.reported, row.theirs)
@@ -195,7 +197,7 @@ def _value(row: ReportRow, at: int, column: Column, found: Measured) -> Value:
 
 
 def _measured(here: str | tuple[str, ...], measure: str, found: Measured) -> Value | None:
-    """The figure of the first of these places that has one."""
+    """Measured figure of the first of these places that has one."""
     for place in (here,) if isinstance(here, str) else here:
         name, _, rung = place.partition("/")
         experiment = found.get(name)
@@ -208,8 +210,8 @@ def _measured(here: str | tuple[str, ...], measure: str, found: Measured) -> Val
 def _about(
     row: ReportRow, planned: ReportTable, values: tuple[Value, ...], found: Measured, missing: str
 ) -> tuple[str, str]:
-    """The rung of a row, that of several which has figures, and why there are none; `missing` is why, where no
-    experiment knows.
+    """Rung of a row (of several the one with figures), and the reason for missing figures; `missing` if its experiment
+    gives none.
     """
     single = row.here if isinstance(row.here, str) else ""
     if row.here in ("", UNMEASURED) or single.endswith("/"):
@@ -234,7 +236,7 @@ def _about(
 
 
 def _partly(row: ReportRow, planned: ReportTable, values: tuple[Value, ...], found: Measured) -> str:
-    """Reason why a row that has figures lacks one that its rung could have; empty otherwise."""
+    """Reason why a row with figures lacks one that its rung could have; empty if none is missing."""
     if all(value.here is None for value in values):
         return ""
     for column, value in zip(planned.columns, values, strict=True):
@@ -247,9 +249,9 @@ def _partly(row: ReportRow, planned: ReportTable, values: tuple[Value, ...], fou
 
 
 def _speedups(rows: list[ReportRow], at: int, column: Column, planned: ReportTable, found: Measured) -> list[ReportRow]:
-    """Rows with a column "speedup:MEASURE:first", ":above" or ":over": how many times faster than the first row that
-    has the measure, than the one above, or than what the row itself names in `over`; "change:MEASURE:..." is how much
-    more it is than there.
+    """Rows with a column "speedup:MEASURE:first", ":above" or ":over": time of the first row that has the measure, of
+    the row above, or of the place `over`, divided by the row's time. "change:MEASURE:..." is the row's figure minus the
+    other.
     """
     what, measure, over = parts_of(column.measure)
     here = compared(planned.rows, column.measure, found)
@@ -268,15 +270,15 @@ def _speedups(rows: list[ReportRow], at: int, column: Column, planned: ReportTab
 
 
 def parts_of(measure: str) -> tuple[str, str, str]:
-    """Parts of "speedup:epoch_seconds:first": the comparison, the measure, and the row that is compared with."""
+    """Parts of "speedup:epoch_seconds:first": comparison, measure, and the row to compare with."""
     what, _, rest = measure.partition(":")
     name, _, over = rest.rpartition(":")
     return what, name, over
 
 
 def compared(rows: Sequence[ReportRow], measure: str, found: Measured) -> list[Value | None]:
-    """Measured figure of each row against that of another row, as "speedup:MEASURE:first" requires; None where either
-    is not known.
+    """Measured figure of each row compared with another row's, as "speedup:MEASURE:first" requires; None if either is
+    missing.
     """
     what, name, over = parts_of(measure)
     here = [_measured(row.here, name, found) for row in rows]
@@ -291,28 +293,28 @@ def compared(rows: Sequence[ReportRow], measure: str, found: Measured) -> list[V
 
 
 def _range(own: Value | None, other: Value | None) -> tuple[float | None, float | None]:
-    """Range of how many times as fast, where both times have one."""
+    """Range of a speedup from the ranges of both times; (None, None) if either has no range."""
     if own is None or other is None or not own.least or not own.most or other.least is None or other.most is None:
         return None, None
     return other.least / own.most, other.most / own.least
 
 
 def before(figures: list[Any], which: str) -> list[Any]:
-    """For each figure that of the "first" row, or of the row above; None where that row has none."""
+    """Figure to compare each figure with: of the "first" row, or of the row above; None if that row has none."""
     if which == "first":
         return [figures[0] if number else None for number in range(len(figures))]
     return [None, *figures[:-1]] if figures else []
 
 
 def _against(own: float | None, other: float | None, what: str) -> float | None:
-    """How many times as fast as another figure, or how much more it is; None where either is not known."""
+    """Speedup over another time, other / own, or difference own - other; None if either is missing."""
     if own is None or other is None or not own:
         return None
     return other / own if what == "speedup" else own - other
 
 
 def bars(planned: Bars, found: Measured) -> Bars:
-    """A bar for each row."""
+    """Bars with the figures of each row."""
     values = [_value(row, 0, planned.column, found) for row in planned.rows]
     if planned.column.measure.startswith("speedup:"):
         faster = compared(planned.rows, planned.column.measure, found)

@@ -1,8 +1,7 @@
-"""Tables and pictures of a report, as frozen data: in its TOML file with the places where figures are measured, and in
-the results' JSON file with the figures measured there.
+"""Tables and pictures of a report, as frozen data: in its TOML file with the places of measurement, and in the results'
+JSON file with the measured figures.
 
-Figures are in base units (seconds, bytes, shares from 0 to 1), but those of a TOML file, which are in the unit of their
-column.
+Figures are in base units (seconds, bytes, shares from 0 to 1); in a TOML file they are in the unit of their column.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from .figure import filled, place
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One row of a table.
+    """Row of a table.
 
     label : a text for each head that is not a column of figures.
     values : a figure for each column.
-    rung : name of the rung that the row was measured with; empty if nothing is measured.
-    reason : why nothing was measured; empty otherwise. remark : what else a reader must know.
-    reported, theirs : figures of the report and of the authors' own program, in the columns' units, None for nothing.
-    here : "EXPERIMENT/RUNG", or several of which the first that has a figure gives it, or `UNMEASURED`.
-    measure : in place of the columns'.
-    over : place that a column "speedup:MEASURE:over" compares the row with.
+    rung : name of the measured rung; empty if nothing is measured.
+    reason : reason why nothing was measured; empty otherwise. remark : further remark for the reader.
+    reported, theirs : figures of the report and of the authors' own program, in the columns' units, or None.
+    here : "EXPERIMENT/RUNG"; or several, of which the first with a figure is used; or `UNMEASURED`.
+    measure : measure that replaces the columns'.
+    over : place with which a column "speedup:MEASURE:over" compares the row.
     """
 
     label: tuple[str, ...]
@@ -55,7 +54,7 @@ class ReportRow:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """One table: heads of the columns of text, then columns of figures. text : a sentence below it."""
+    """Table: heads of the columns of text, then columns of figures. text : a sentence below it."""
 
     title: str
     heads: tuple[str, ...]
@@ -81,11 +80,11 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class Series:
-    """One curve.
+    """Curve of a picture.
 
     x, y : its points, in base units. source : "here", "reported" or "theirs", as in `Value`.
-    marks : a text next to each point, or none. of : label of the measured curve whose colour it has.
-    here, curve : where a measured curve comes from. Without them a TOML file states x and y, in the axes' units, and
+    marks : a text next to each point, or empty. of : label of the measured curve with the same colour.
+    here, curve : place and name of a measured curve. Without them a TOML file states x and y, in the axes' units, and
     the source is "reported" unless it is "theirs".
     """
 
@@ -110,7 +109,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves in one pair of axes. x, y : what the axes show. log : axes that are logarithmic, "", "x", "y" or "xy"."""
+    """Picture of curves in one pair of axes. x, y : quantities of the axes. log : logarithmic axes, "", "x", "y" or
+    "xy".
+    """
 
     title: str
     x: Column
@@ -122,9 +123,9 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each figure, on a logarithmic scale if `log`; those of a report stand next to those measured here.
+    """Picture with a bar for each figure, reported ones next to measured ones. log : True for a logarithmic scale.
 
-    rows : each with one label and one figure; they become labels and values.
+    rows : rows with one label and one figure each, in a TOML file; they become labels and values.
     """
 
     title: str
@@ -142,7 +143,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Photo:
-    """A picture of samples. png : bytes of the file in base 64. alt : the picture in words. here : its experiment."""
+    """Picture of samples. png : bytes of the file in base 64. alt : alternative text. here : its experiment."""
 
     title: str
     png: str = filled("")
@@ -169,7 +170,7 @@ class Classified:
 
 @dataclass(frozen=True)
 class LaunchList:
-    """A table of launches, in a TOML file. here : "EXPERIMENT/RUNG", an experiment of kind `launches`."""
+    """Table of launches, in a TOML file. here : "EXPERIMENT/RUNG", an experiment of kind `launches`."""
 
     title: str
     here: str
@@ -178,7 +179,7 @@ class LaunchList:
 
 @dataclass(frozen=True)
 class Box:
-    """A box of a diagram: its name, and a smaller text, in which figures may stand. size : relative, from 0 to 1."""
+    """Box of a diagram: its name, and a smaller text, which may contain figures. size : relative size, from 0 to 1."""
 
     label: str
     text: str = ""
@@ -187,7 +188,9 @@ class Box:
 
 @dataclass(frozen=True)
 class Diagram:
-    """Boxes in a row, each with an arrow to the next if `flows`; a narrow screen has them below each other."""
+    """Diagram of boxes in a row, with an arrow from each to the next if `flows`; on a narrow screen one below the
+    other.
+    """
 
     title: str
     boxes: tuple[Box, ...]
@@ -197,9 +200,9 @@ class Diagram:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: claims, tables, then pictures. findings : what explains a difference, a sentence or two each.
+    """Section of a report: claims, tables, then pictures.
 
-    launches : they become tables.
+    findings : explanations of differences, a sentence or two each. launches : lists of launches, which become tables.
     """
 
     title: str
@@ -217,16 +220,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Reproduction(ResultsFile):
-    """A reproduced report, or as much of it as there is.
+    """Reproduced report: its tables and pictures with the figures measured so far.
 
-    report : "s1" ... "s5". title, about : what the report is, and what it was measured on, in some sentences.
-    quick : True if the work was cut to a first look: times hold, accuracies are of less training.
-    command : makes it again. machine : what it was measured on.
-    measured : names of the experiments that are whole. missing : names of the others.
-    seconds : how long measuring took, in all.
-    headline : the figure that stands for the report, as the title of a table, a row's first text and a column's head;
-    the first one that the report states too if empty.
-    experiments : how each was made, by name. data : SHA-256 of the arrays of each data set, by name.
+    report : "s1" ... "s5". title, about : title of the report, and some sentences on its subject and its machine.
+    quick : True if the work was shortened: times are valid, accuracies are of less training.
+    command : command that makes the reproduction. machine : machine on which it was measured.
+    measured : names of the complete experiments. missing : names of the others.
+    seconds : total time of the measurements.
+    headline : figure that represents the report: title of a table, first text of a row, head of a column; if empty, the
+    first figure that the report states too.
+    experiments : record of each experiment, by name. data : SHA-256 of the arrays of each data set, by name.
     """
 
     KIND: ClassVar[str] = "a results file of 'warpladder reproduce'"
@@ -258,15 +261,15 @@ class Reproduction(ResultsFile):
 
     @property
     def rows(self) -> list[tuple[ReportTable, ReportRow]]:
-        """Every row of every table."""
+        """Rows of all tables, each with its table."""
         return [(table, row) for section in self.sections for table in section.tables for row in table.rows]
 
     @property
     def values(self) -> list[Value]:
-        """Every figure of every table."""
+        """Figures of all tables."""
         return [value for _, row in self.rows for value in row.values]
 
     @property
     def claims(self) -> list[Claim]:
-        """Every claim."""
+        """Claims of all sections."""
         return [claim for section in self.sections for claim in section.claims]

@@ -1,4 +1,4 @@
-"""Short forms of a report's file, and what they stand for: named rungs and columns, bars of a table."""
+"""Expansion of short forms in a report's file: named rungs and columns, and bars of a table."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ NAMING = ("here", "over", "rung", "rungs", "emulated", "checkpoint")
 
 
 def expanded(tree: dict[str, Any]) -> dict[str, Any]:
-    """The tree of a report's file without short forms.
+    """Tree of a report's file with its short forms expanded.
 
     The table `rungs` gives names to rungs with long options, and `columns` to lists of columns. Bars with `table` and
-    `head` have the rows of that table which are measured or reported there.
+    `head` take the measured or reported rows of that table.
 
     Raises
     ------
     ConfigError
-        A short form that is not defined.
+        A short form is not defined.
     """
     rungs, columns = tree.pop("rungs", {}), tree.pop("columns", {})
     for name, text in tree.get("figures", {}).items():
@@ -53,7 +53,7 @@ def _named(value: Any, rungs: dict[str, str], naming: bool = False) -> Any:
 
 
 def _rung(place: str, rungs: dict[str, str]) -> str:
-    """A place or a rung whose rung is named in full."""
+    """Place or rung with the rung's full name."""
     experiment, slash, rest = place.rpartition("/")
     rung, at, swept = re.match(r"([^@]*)(@?)(.*)", rest).groups()  # type: ignore[union-attr]
     return f"{experiment}{slash}{rungs.get(rung, rung)}{at}{swept}"

@@ -1,4 +1,4 @@
-"""Texts and verdicts of a report from measured figures, so that no sentence can contradict a table."""
+"""Texts and verdicts of a report, computed from measured figures, so that no sentence contradicts a table."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from .figure import UNITS, Value
 from .report.figures import shown
 from .results import Diagram
 
-#: Measures of how well a net has learnt, which a first look does not have.
+#: Measures of how well a net has learnt, which a quick reproduction lacks.
 LEARNT = ("accuracy", "loss")
 
 
 @dataclass
 class Figures:
-    """The named figures of a report.
+    """Named figures of a report.
 
-    known : places and measures by name, as the report's file has them. value_of : a figure by place and measure.
-    found : experiments by name. report : its name. quick : True for a first look.
+    known : places and measures by name, from the report's file. value_of : function that returns a figure by place and
+    measure.
+    found : experiments by name. report : the report's name. quick : True for a quick reproduction.
     """
 
     known: Mapping[str, str]
@@ -36,7 +37,7 @@ class Figures:
         return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]
 
     def lookup(self, name: str) -> Value | None:
-        """A figure by its name; None where none of its places has it."""
+        """Figure by its name; None if none of its places has it."""
         return next((value for each in self.places(name) if (value := self.value_of(*each)) is not None), None)
 
     def text_of(self, finding: Finding | str) -> str | None:
@@ -50,12 +51,12 @@ class Figures:
             return None
 
     def drawn(self, diagram: Diagram) -> Diagram:
-        """A diagram with its figures; a box whose figures are not measured has its name alone."""
+        """Diagram with its figures filled in; the text of a box with missing figures is empty."""
         boxes = [replace(box, text=self.text_of(box.text) or "") for box in diagram.boxes]
         return replace(diagram, boxes=tuple(boxes))
 
     def judged(self, claim: Claim) -> Claim:
-        """A claim with its verdict."""
+        """Claim with its measured figure, verdict and reason."""
         unit = UNITS[claim.unit]
         reported = None if claim.reported is None else claim.reported * unit
         least, most = (None if end is None else end * unit for end in (claim.least, claim.most))
@@ -94,7 +95,7 @@ class Figures:
         return replace(claim, verdict="holds", reason=claim.because)
 
     def command(self, names: Sequence[str]) -> str:
-        """The command that measures figures."""
+        """Command that measures figures."""
         used = dict.fromkeys(place.partition("/")[0] for name in names for place, _ in self.places(name))
         return f"warpladder reproduce {self.report} --only {','.join(used)}"
 
@@ -109,7 +110,7 @@ class Figures:
 
 
 def _is_open(value: Value, least: float) -> bool:
-    """True if repetitions contradict each other: by some there is a gain of `least` times, by others a loss."""
+    """True if repetitions contradict each other: some show a gain of at least `least` times, others a loss."""
     return value.least is not None and value.most is not None and value.least < 1 <= least <= value.most
 
 
@@ -126,7 +127,7 @@ def counted(claims: Sequence[Claim]) -> str:
     return f"{len(claims)} claim{'s' * (len(claims) != 1)} of the report: {', '.join(parts)}."
 
 
-#: Each verdict on one claim and on several.
+#: Verbs of each verdict, for one claim and for several.
 VERBS = {
     "holds": ("holds", "hold"),
     "holds here only": ("holds here only", "hold here only"),

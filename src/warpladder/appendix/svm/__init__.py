@@ -1,4 +1,5 @@
-"""RBF support vector machine on features, exactly scikit-learn's, with its kernel matrix made by products of matrices.
+"""Support vector machine with an RBF kernel on features, equal to scikit-learn's, with its kernel matrix by matrix
+products.
 
 It imports features/, results/ and the data sets. Begin with run.py.
 """

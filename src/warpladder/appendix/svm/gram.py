@@ -1,4 +1,4 @@
-"""The kernel's values between all training samples, in blocks of classes, each pair of classes once."""
+"""Kernel matrix between all training samples, in blocks of classes, each pair of classes once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .kernel import Rbf, Report
 
 
 class Gram:
-    """Symmetric matrix (samples, samples) float32 as blocks: rows of class i by columns of class j, for i <= j.
+    """Symmetric kernel matrix (samples, samples) float32 as blocks: rows of class i by columns of class j, for i <= j.
 
-    Samples are sorted by class. 50,000 samples of ten equal classes take 5.5 GB, where the whole matrix takes 10 GB in
-    float32 and 20 GB in float64. counts : samples of each class.
+    Samples are sorted by class. 50,000 samples of ten equal classes take 5.5 GB; the whole matrix would take 10 GB in
+    float32 and 20 GB in float64. counts : number of samples of each class.
     """
 
     def __init__(self, counts: Sequence[int]) -> None:
@@ -27,11 +27,11 @@ class Gram:
         return len(self.ranges)
 
     def count(self, i: int) -> int:
-        """Samples of class i."""
+        """Number of samples of class i."""
         return self.ranges[i].stop - self.ranges[i].start
 
     def compute(self, rbf: Rbf, report: Report) -> None:
-        """Fill all blocks; report : called after each product with the number done and the number of all."""
+        """Compute all blocks; report : called after each product with the number of finished products and of all."""
         jobs = []
         for i in range(self.classes):
             for j in range(i, self.classes):
@@ -42,11 +42,11 @@ class Gram:
             np.fill_diagonal(self.blocks[i, i], 1)  # which rounding leaves a little below
 
     def block(self, i: int, j: int) -> np.ndarray:
-        """(samples of i, samples of j) float32; a view."""
+        """Block (samples of i, samples of j) float32; a view."""
         return self.blocks[i, j] if i <= j else self.blocks[j, i].T
 
     def pair(self, i: int, j: int, space: np.ndarray) -> np.ndarray:
-        """Kernel matrix of two classes, i's rows before j's, float64, in the flat array `space`, which may be long."""
+        """Kernel matrix of classes i and j, i's rows first, float64, in the flat array `space`, which may be longer."""
         first, both = self.count(i), self.count(i) + self.count(j)
         out = space[: both * both].reshape(both, both)
         out[:first, :first], out[:first, first:], out[first:, first:] = (

@@ -14,7 +14,7 @@ from ...data.labels import names_in, numbered
 from ...errors import DataError
 from ..features import Extraction, FeatureFile
 
-#: Rows of a batch that is taken from an array.
+#: Rows of a batch of an array.
 ROWS = 4096
 
 
@@ -22,12 +22,12 @@ ROWS = 4096
 class FeaturePart:
     """Training or test samples of a classifier.
 
-    what : its name in messages.
-    width : numbers of a sample.
+    what : name in messages.
+    width : number of features of a sample.
     labels : (samples,) whole numbers.
-    batches : gives the features in order, (rows, width) each.
-    class_names : what label 0, 1, ... is called; empty where labels are numbers.
-    mark : differs for features of other weights or layers; empty if it is not known.
+    batches : function that yields the features in order, (rows, width) each.
+    class_names : names of labels 0, 1, ...; empty if labels are numbers.
+    mark : text that identifies the weights and the layer; empty if unknown.
     """
 
     what: str
@@ -39,12 +39,12 @@ class FeaturePart:
 
 
 def of_file(file: FeatureFile, part: str) -> FeaturePart:
-    """The part "train" or "test" of a file of features; its bytes are checked first.
+    """Samples of the part "train" or "test" of a file of features, whose checksum is checked first.
 
     Raises
     ------
     DataError
-        It has no such part, or no labels of it, or is damaged.
+        The file has no such part, or no labels of it, or is damaged.
     """
     if part not in file.parts:
         raise DataError(
@@ -64,12 +64,13 @@ def of_file(file: FeatureFile, part: str) -> FeaturePart:
 
 
 def of_extraction(source: Extraction, part: str) -> FeaturePart:
-    """The features of a net's layer for the part "train" or "test" of a data set, computed where they are read.
+    """Samples with the outputs of a net's layer for the part "train" or "test" of a data set, computed when they are
+    read.
 
     Raises
     ------
     DataError
-        The data set has no such samples, or no labels of them.
+        The part has no samples or no labels.
     """
     labels = source.labels(part)
     if labels is None or not source.samples(part):
@@ -82,7 +83,7 @@ def of_extraction(source: Extraction, part: str) -> FeaturePart:
 
 
 def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = None) -> FeaturePart:
-    """Features and labels in memory.
+    """Samples of a classifier from features and labels in memory.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = N
     what : str
         Name in messages.
     class_names : tuple of str, optional
-        Names of the classes, where y holds some; by default those that are in y.
+        Names of the classes if y has names; by default all names in y.
 
     Raises
     ------
@@ -119,7 +120,7 @@ def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = N
 
 
 def check_pair(train: FeaturePart, test: FeaturePart) -> None:
-    """Raise `DataError` where training and test features do not go together, or there is one class alone."""
+    """Raise `DataError` if training and test features do not go together, or if only one class is present."""
     if train.width != test.width:
         raise DataError(
             f"{train.what} has {train.width:,} features a sample, {test.what} has {test.width:,}: take "

@@ -1,4 +1,4 @@
-"""RBF kernel between blocks of rows by one product of matrices: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b, on CPU or GPU."""
+"""RBF kernel between blocks of rows by one matrix product: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b, on CPU or GPU."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ import numpy as np
 
 from ...errors import DeviceError
 
-#: Numbers that a thread converts or turns into the kernel's values at a time: 1 MB in float64, which stays in its
-#: cache.
+#: Numbers that a thread converts at a time: 1 MB in float64, which fits its cache.
 CHUNK = 1 << 17
 
-#: Rows and columns of a product on a GPU.
+#: Most rows and columns of a product on a GPU.
 GPU_TILE = (4096, 4096)
 
-#: Called with the products that are done, and how many there are.
+#: Called with the number of finished products and of all.
 Report = Callable[[int, int], None]
 
 Job = Callable[[], None]
 
 
 def squares(x: np.ndarray) -> np.ndarray:
-    """(samples,) float64: the sum of the squares of each row of (samples, width) float32."""
+    """Sums of squares (samples,) float64 of the rows of (samples, width) float32."""
     out = np.empty(len(x))
     rows = max(1, CHUNK // x.shape[1])
     for first in range(0, len(x), rows):
@@ -37,41 +36,42 @@ def squares(x: np.ndarray) -> np.ndarray:
 
 
 class Rbf(ABC):
-    """exp(-gamma |a - b|^2) between samples and training samples, as float32; train : (samples, width) float32, scaled.
+    """RBF kernel exp(-gamma |a - b|^2) between samples and training samples, float32; train : (samples, width), scaled.
 
-    Products are in `precision`, "float64" or "float32". Rounded from float64 they are, but for one in a million,
-    libsvm's own numbers, so that it takes the same steps to the same solution; from float32 it ends elsewhere within
-    its tolerance.
+    Products are in `precision`, "float64" or "float32". In float64 all but one in a million of the rounded values are
+    libsvm's own, so that the solver takes the same steps; in float32 its solution differs within its tolerance.
     """
 
     #: Name of the device, for results.
     device = "cpu"
 
-    #: Rows and columns of one product of matrices at most.
+    #: Most rows and columns of one matrix product.
     tile = (512, 512)
 
-    #: The training samples, where products are computed.
+    #: Training samples on the device of the products.
     on_device: Any
 
     def __init__(self, train: np.ndarray, gamma: float, precision: str) -> None:
         self.gamma, self.precision, self.squares = gamma, precision, squares(train)
 
     def among(self, rows: slice, columns: slice, out: np.ndarray) -> list[Job]:
-        """The jobs that fill out, (rows, columns) float32, with the kernel between two ranges of training samples."""
+        """Jobs that fill out, (rows, columns) float32, with the kernel between two ranges of training samples."""
         return self._jobs(self.on_device[rows], self.squares[rows], columns, out)
 
     def between(self, x: np.ndarray, out: np.ndarray) -> list[Job]:
-        """Jobs that fill out, (len(x), training samples) float32, with the kernel of other samples, scaled alike."""
+        """Jobs that fill out, (len(x), training samples) float32, with the kernel of other samples, scaled like the
+        training set.
+        """
         return self._jobs(self._put(x), squares(x), slice(0, len(self.squares)), out)
 
     def run(self, jobs: Sequence[Job], report: Report = lambda done, total: None) -> None:
-        """Do jobs, in any order; report is called after each."""
+        """Run jobs, in any order; report is called after each with the number of finished jobs and of all."""
         for done, job in enumerate(jobs, 1):
             job()
             report(done, len(jobs))
 
     def _jobs(self, x: Any, own: np.ndarray, columns: slice, out: np.ndarray) -> list[Job]:
-        """A job for each tile: the squares of x's rows are `own`."""
+        """Job for each tile of out; own : squared norms of x's rows."""
         high, wide = self.tile
 
         def job(row: int, first: int) -> Job:
@@ -86,18 +86,20 @@ class Rbf(ABC):
 
     @abstractmethod
     def _put(self, x: np.ndarray) -> Any:
-        """Samples, where products are computed."""
+        """Copy of samples on the device of the products."""
 
     @abstractmethod
     def _tile(self, left: Any, right: Any, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
-        """out = exp(2 gamma left . right + rows + columns); rows, columns : -gamma times the factors' squared rows."""
+        """Compute a tile: out = exp(2 gamma left . right + rows + columns); rows, columns : -gamma times the squared
+        norms.
+        """
 
     def close(self) -> None:
-        """Let go of threads, or of a device's memory."""
+        """Release threads, or memory of the device."""
 
 
 class CpuRbf(Rbf):
-    """Products by NumPy's BLAS, limited to one thread: each of our threads has tiles of its own, and none waits."""
+    """Kernel by NumPy's BLAS, limited to one thread: several threads compute different tiles, and none waits."""
 
     def __init__(self, train: np.ndarray, gamma: float, precision: str, threads: int) -> None:
         super().__init__(train, gamma, precision)
@@ -136,7 +138,7 @@ class CpuRbf(Rbf):
 
 
 class CupyRbf(Rbf):
-    """Products by cuBLAS through CuPy; the training samples stay on the GPU, as float32."""
+    """Kernel by cuBLAS through CuPy; the training samples stay on the GPU, as float32."""
 
     tile = GPU_TILE
 
@@ -165,7 +167,7 @@ class CupyRbf(Rbf):
 
 
 class TorchRbf(Rbf):
-    """Products by cuBLAS through PyTorch, never in TF32; the training samples stay on the GPU, as float32."""
+    """Kernel by cuBLAS through PyTorch, never in TF32; the training samples stay on the GPU, as float32."""
 
     tile = GPU_TILE
 
@@ -197,7 +199,7 @@ class TorchRbf(Rbf):
 
 @contextmanager
 def _whole_float32(torch: Any) -> Iterator[None]:
-    """Context without TF32, which has 10 bits of each factor, whatever the process has chosen."""
+    """Context that turns TF32 off in PyTorch, since TF32 has 10 bits of each factor."""
     matmul = torch.backends.cuda.matmul
     before, matmul.allow_tf32 = matmul.allow_tf32, False
     try:
@@ -207,7 +209,7 @@ def _whole_float32(torch: Any) -> Iterator[None]:
 
 
 def gpu_library() -> str:
-    """Library that computes on a GPU here, "cupy" or "torch"; `DeviceError` if neither finds one."""
+    """Name of a library that finds a GPU here, "cupy" or "torch". Raises `DeviceError` if neither does."""
     try:
         if find_spec("cupy"):
             import cupy
@@ -228,7 +230,7 @@ def gpu_library() -> str:
 
 
 def gpu_free(library: str) -> int:
-    """Bytes of the GPU's memory that are free."""
+    """Free bytes of the GPU's memory."""
     if library == "cupy":
         import cupy
 
@@ -239,7 +241,7 @@ def gpu_free(library: str) -> int:
 
 
 def rbf(train: np.ndarray, gamma: float, library: str, precision: str, threads: int) -> Rbf:
-    """The kernel by "numpy", "cupy" or "torch"."""
+    """RBF kernel whose products "numpy", "cupy" or "torch" computes."""
     if library == "numpy":
         return CpuRbf(train, gamma, precision, threads)
     return CupyRbf(train, gamma, precision) if library == "cupy" else TorchRbf(train, gamma, precision)

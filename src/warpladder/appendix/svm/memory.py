@@ -1,4 +1,6 @@
-"""Memory that fitting takes, predicted before any is allocated, and the pairs of classes that fit in it at a time."""
+"""Memory for fitting, predicted before any is allocated, and the number of class pairs that fit into it
+concurrently.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,15 @@ from .fitted import OWN, TESTS
 from .kernel import GPU_TILE, CpuRbf
 from .pairs import LEAST_CACHE, pair_bytes
 
-#: Bytes of batches that are read and pieces that are scaled.
+#: Bytes for batches while they are read and pieces while they are scaled.
 WORKING = 512 << 20
 
-#: Training samples times all samples times features, up to which scikit-learn's SVC as it is takes no more than a
-#: second or two.
+#: Training samples x all samples x features up to which scikit-learn's SVC takes at most a second or two.
 SMALL = 1e9
 
 
 def chosen_method(method: str, device: str, samples: int, tests: int, width: int) -> str:
-    """Method of "auto": "sklearn" for small sets on the CPU, "blocks" for others."""
+    """Method that "auto" selects: "sklearn" for small sets on the CPU, "blocks" for others."""
     if method != "auto":
         return method
     return "sklearn" if device == "cpu" and samples * (samples + tests) * width <= SMALL else "blocks"
@@ -29,7 +30,10 @@ def chosen_method(method: str, device: str, samples: int, tests: int, width: int
 
 @dataclass(frozen=True)
 class SvmMemory:
-    """Memory to fit by blocks of classes: bytes held all the time, and those of each of the pairs fitted at a time."""
+    """Memory for fitting by blocks of classes, in bytes.
+
+    held : bytes for the whole time. worker : bytes of a pair while it is fitted. workers : pairs fitted concurrently.
+    """
 
     held: int
     worker: int
@@ -37,27 +41,29 @@ class SvmMemory:
 
     @property
     def total(self) -> int:
-        """Bytes in all."""
+        """Total bytes, with all concurrent pairs."""
         return self.held + self.workers * self.worker
 
 
 def gram_bytes(counts: Sequence[int]) -> int:
-    """Bytes of the blocks of `Gram`: each pair of classes once."""
+    """Bytes of the blocks of `Gram`; each pair of classes is stored once."""
     return 2 * (sum(counts) ** 2 + sum(count**2 for count in counts))
 
 
 def gpu_bytes(samples: int, width: int) -> int:
-    """Bytes of a GPU that products take: training features, some test features, and a tile with factors in float64."""
+    """Bytes of GPU memory for the products: training features, some test features, and a tile with factors in
+    float64.
+    """
     return 4 * width * (samples + TESTS) + 8 * (width * sum(GPU_TILE) + 4 * math.prod(GPU_TILE))
 
 
 def memory_of(
     counts: Sequence[int], tests: int, width: int, method: str, threads: int, memory: int | None
 ) -> SvmMemory:
-    """Memory that a machine needs; `OutOfMemoryError` if it is not enough for one pair at a time.
+    """Memory that a machine needs. Raises `OutOfMemoryError` if the memory is too small for one pair.
 
     counts : training samples of each class. tests : test samples. width : features of a sample.
-    method : "sklearn" or "blocks". threads : most pairs at a time. memory : bytes; None for those that are free.
+    method : "sklearn" or "blocks". threads : most concurrent pairs. memory : bytes to use; None for the free bytes.
     """
     samples = sum(counts)
     held = 4 * width * (samples + tests) + WORKING
@@ -88,6 +94,6 @@ def memory_of(
 
 
 def _limit(needed: int, there: int, samples: int) -> str:
-    """A limit that fits: memory grows with the square of the samples at most."""
+    """Number of training samples that fits, as text for a message: memory grows at most with its square."""
     fits = int(samples * there / needed * 0.9) // 100 * 100
     return f" {fits}" if fits >= 100 and there > 2 * WORKING else ""

@@ -1,7 +1,7 @@
-"""Every pair of classes fitted by libsvm, several at a time.
+"""Fit of every pair of classes by libsvm, several pairs concurrently.
 
-libsvm's loop runs without Python's lock, so threads do, and all read the one matrix without a copy and without a folder
-of shared memory, which containers keep small.
+libsvm's loop runs without Python's lock, so threads suffice: all read the one matrix without a copy and without shared
+memory files, which containers limit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .fitted import Fitted, pairs_of
 from .gram import Gram
 from .kernel import Report
 
-#: MB of kernel rows that libsvm caches at least; its cache holds all rows of a pair.
+#: Smallest cache of libsvm for kernel rows, in MB; it holds all rows of a pair.
 LEAST_CACHE = 200
 
 #: Seconds after Ctrl-C in which threads outside libsvm end; a thread inside libsvm is not waited for.
@@ -24,18 +24,18 @@ GRACE = 0.2
 
 
 def pair_bytes(samples: int) -> int:
-    """Bytes that fitting a pair with so many samples takes: its matrix in float64, and libsvm's own copy in float32."""
+    """Bytes to fit a pair with `samples` samples: its matrix in float64, and libsvm's copy in float32."""
     return 12 * samples**2 + (LEAST_CACHE << 20)
 
 
 def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
-    """Fit all pairs, the largest first, `workers` at a time.
+    """Fit all pairs, the largest first, `workers` concurrently.
 
-    report : called after each pair with the number done, and the number of all.
-    Raises KeyboardInterrupt: Ctrl-C: pairs that are begun end on their own, and are not waited for.
+    report : called after each pair with the number of finished pairs and of all.
+    Raises KeyboardInterrupt: Ctrl-C was pressed. Pairs already begun end by themselves and are not waited for.
     """
     fitting = _Fitting(gram, C)
-    # Daemons: a thread inside libsvm hears of no Ctrl-C, and the program should not wait for it.
+    # Daemons: a thread inside libsvm does not react to Ctrl-C, and the program should not wait for it.
     threads = [
         threading.Thread(target=fitting.work, daemon=True, name=f"pair-{number}")
         for number in range(min(workers, len(fitting.pairs)))
@@ -61,7 +61,7 @@ def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
 
 
 class _Fitting:
-    """Pairs that wait, the largest first, and what the threads have found of the others."""
+    """Fit in progress: the waiting pairs, the largest first, and the coefficients of the fitted ones."""
 
     def __init__(self, gram: Gram, C: float) -> None:
         self.gram, self.C, self.pairs = gram, C, pairs_of(gram.classes)
@@ -75,7 +75,7 @@ class _Fitting:
         self.stop = threading.Event()
 
     def work(self) -> None:
-        """Fit pairs until none waits, or `stop` is set; `done` gets None for each, or an error."""
+        """Fit pairs until none waits, or `stop` is set; put None into `done` for each, or an error."""
         try:
             space = np.empty(max(self.sizes) ** 2)
             while not self.stop.is_set():
@@ -92,9 +92,9 @@ class _Fitting:
 
 
 def _fit(gram: Gram, i: int, j: int, C: float, space: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Coefficients of class i's samples, of class j's, and the intercept; decisions above 0 are class i's.
+    """Coefficients of class i's samples, of class j's, and the intercept; decisions above 0 are for class i.
 
-    Those of scikit-learn's machine of two classes have the opposite sign of libsvm's.
+    The coefficients of scikit-learn's machine of two classes have the opposite sign of libsvm's.
     """
     from sklearn.svm import SVC
 

@@ -13,23 +13,21 @@ from ...results.stored import ResultsFile
 
 @dataclass(frozen=True)
 class SvmResults(ResultsFile):
-    """A support vector machine with an RBF kernel, fitted and scored.
+    """Results of a fitted and scored support vector machine with an RBF kernel.
 
-    command : repeats it; empty where it was called from Python.
-    machine : what it ran on.
-    train, test : where the features come from.
+    command : command that repeats it; empty if it was called from Python.
+    machine : machine on which it ran.
+    train, test : sources of the features.
     train_samples, test_samples, width, classes : sizes; width is the number of features of a sample.
     C, gamma, gamma_setting : cost of a sample on the wrong side, the kernel's gamma, and its setting.
-    method : "sklearn" or "blocks". precision : of the products that the kernel is made of. device : what computed the
-    kernel.
-    threads : CPU threads. workers : pairs of classes fitted at a time.
-    support_vectors : training samples that are some.
+    method : "sklearn" or "blocks". precision : precision of the kernel's products. device : device of the products.
+    threads : CPU threads. workers : pairs of classes fitted concurrently.
+    support_vectors : number of training samples that are support vectors.
     train_accuracy, test_accuracy : shares from 0 to 1.
-    scores : of each class, on the test samples.
+    scores : scores of each class, on the test samples.
     seconds : wall time by stage, "read", "scale", "gram", "fit" and "predict".
-    predicted_bytes : memory that was predicted for the arrays before any was taken. peak_bytes : the process's largest
-    resident set.
-    scaling : what was done to the features first, "standard" or "none".
+    predicted_bytes : predicted memory of the arrays. peak_bytes : largest resident set of the process.
+    scaling : scaling of the features, "standard" or "none".
     """
 
     KIND: ClassVar[str] = "a results file of a support vector machine"
@@ -71,5 +69,5 @@ class SvmResults(ResultsFile):
 
     @property
     def total_seconds(self) -> float:
-        """All stages."""
+        """Wall time of all stages in seconds."""
         return sum(self.seconds.values())

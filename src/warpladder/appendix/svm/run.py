@@ -1,4 +1,4 @@
-"""Fit and score: read, scale, compute the kernel's matrix, fit the pairs of classes, predict."""
+"""Fit and score of a machine: read, scale, compute the kernel matrix, fit the pairs of classes, predict."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ from .results import SvmResults
 from .scaling import fit_scaler, gamma_of, read_rows, scale
 from .settings import SvmSettings
 
-#: Called with what is being done, how many parts are done and how many there are, and about how many seconds are left
-#: of them.
+#: Called with the present activity, the number of finished parts, of all parts, and the estimated seconds left.
 Progress = Callable[[str, int, int, float], None]
 
 
 @dataclass
 class Stages:
-    """Seconds by stage, reported as they pass."""
+    """Seconds of each stage by name; progress is reported meanwhile."""
 
     progress: Progress | None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def stage(self, name: str, what: str) -> Iterator[Callable[[int, int], None]]:
-        """Context that counts its seconds; gives a function to be called with the parts done, and the number of all."""
+        """Context that times a stage; it yields a function to call with the number of finished parts and of all."""
         start = time.perf_counter()
 
         def report(done: int, total: int) -> None:
@@ -72,16 +71,15 @@ def classify(
     Parameters
     ----------
     train, test : FeaturePart
-        Of `of_arrays`, `of_file` or `of_extraction`.
+        Features from `of_arrays`, `of_file` or `of_extraction`.
     settings : SvmSettings
     limit : int or None
-        Training samples to take, chosen by the seed as `data.load` chooses them; None for all.
+        Number of training samples, drawn by the seed as in `data.load`; None for all.
     seed : int
     progress : callable or None
-        Called with what is being done, how many parts are done and how many there are, and about how many seconds are
-        left of them.
+        Called with the present activity, the number of finished parts, of all parts, and the estimated seconds left.
     command : str
-        What repeats it, as the results keep it.
+        Command that repeats it, for the results.
 
     Returns
     -------
@@ -92,7 +90,7 @@ def classify(
     DataError
         Features do not go together, are not finite, or are all of one class.
     ConfigError, DeviceError, OutOfMemoryError
-        A setting makes no sense; there is no GPU; memory is too small for it.
+        A setting is impossible; there is no GPU; memory is too small.
     """
     if not (isinstance(train, FeaturePart) and isinstance(test, FeaturePart)):
         raise ArgumentError("classify wants two FeatureParts: svm.of_arrays(features, labels, 'train') makes one")
@@ -119,10 +117,10 @@ def classify(
 
 
 class FitPlan(NamedTuple):
-    """Decisions made before features are read.
+    """Plan of a fit, made before features are read.
 
-    rows : numbers of the training samples that are taken, in order. labels : number of each one's class in `classes`.
-    counts : samples of each class. library : "numpy", "cupy" or "torch". needed : memory that it takes.
+    rows : indices of the training samples to use, in order. labels : index of each one's class in `classes`.
+    counts : samples of each class. library : "numpy", "cupy" or "torch". needed : memory of the fit.
     """
 
     rows: np.ndarray
@@ -165,7 +163,7 @@ def _read(train: FeaturePart, test: FeaturePart, plan: FitPlan, stages: Stages) 
 
 
 def _rows(train: FeaturePart, limit: int | None, seed: int) -> np.ndarray:
-    """The training samples that are taken, in order."""
+    """Indices of the training samples to use, in order."""
     samples = len(train.labels)
     if limit is None:
         return np.arange(samples)
@@ -177,7 +175,7 @@ def _rows(train: FeaturePart, limit: int | None, seed: int) -> np.ndarray:
 
 
 def _scale(x: np.ndarray, tests: np.ndarray, settings: SvmSettings, stages: Stages) -> float:
-    """Scale both in their places, as the settings require; returns the kernel's gamma."""
+    """Scale training and test samples in place, as the settings require; return the kernel's gamma."""
     with stages.stage("scale", "scaling"):
         if settings.scaling == "standard":
             scaler = fit_scaler(x)
@@ -189,7 +187,7 @@ def _scale(x: np.ndarray, tests: np.ndarray, settings: SvmSettings, stages: Stag
 def _fit(
     x: np.ndarray, tests: np.ndarray, plan: FitPlan, settings: SvmSettings, gamma: float, stages: Stages
 ) -> tuple[np.ndarray, np.ndarray, int, str]:
-    """Predictions of training and test samples, the number of support vectors, and the device that computed."""
+    """Predictions for training and test samples, the number of support vectors, and the device of the computation."""
     if plan.method == "sklearn":
         truth = np.repeat(np.arange(len(plan.classes)), plan.counts)
         return *_plain(x, truth, tests, settings.C, gamma, stages), "cpu"
@@ -200,7 +198,7 @@ def _fit(
 def _plain(
     x: np.ndarray, y: np.ndarray, tests: np.ndarray, C: float, gamma: float, stages: Stages
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """scikit-learn's SVC as it is: predictions of training and test samples, and the number of support vectors."""
+    """Fit scikit-learn's SVC: predictions for training and test samples, and the number of support vectors."""
     from sklearn.svm import SVC
 
     machine = SVC(C=C, gamma=gamma)
@@ -213,7 +211,7 @@ def _plain(
 def _blocks(
     kernel: Rbf, tests: np.ndarray, plan: FitPlan, C: float, stages: Stages
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Fit by blocks of classes: predictions of training and test samples, and the number of support vectors."""
+    """Fit by blocks of classes: predictions for training and test samples, and the number of support vectors."""
     gram = Gram(plan.counts)
     with stages.stage("gram", "kernel, in blocks of classes") as report:
         gram.compute(kernel, report)
@@ -229,7 +227,7 @@ def _blocks(
 
 
 def train_decisions(fitted: Fitted, gram: Gram, threads: int) -> np.ndarray:
-    """(samples, pairs) float64: decisions for training samples, class after class; above 0 for a pair's first class."""
+    """Decisions (samples, pairs) float64 for training samples, class after class; above 0 for a pair's first class."""
     out = np.tile(fitted.intercepts, (gram.ranges[-1].stop, 1))
 
     def add(c: int, rows: slice) -> None:
@@ -244,7 +242,9 @@ def train_decisions(fitted: Fitted, gram: Gram, threads: int) -> np.ndarray:
 
 
 def test_decisions(fitted: Fitted, kernel: Rbf, tests: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Ranges of test samples with their decisions, (rows, pairs) float64. Tests are scaled as training samples are."""
+    """Ranges of test samples with their decisions, (rows, pairs) float64. Test samples are scaled like training
+    samples.
+    """
     space = np.empty((min(TESTS, len(tests)), fitted.ranges[-1].stop), np.float32)
     for rows in slices(len(tests), TESTS):
         values = space[: rows.stop - rows.start]
@@ -257,7 +257,9 @@ def test_decisions(fitted: Fitted, kernel: Rbf, tests: np.ndarray) -> Iterator[t
 
 @contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    """Threads of ours compute side by side; BLAS's own would wait for each other in every small product."""
+    """Limit BLAS to one thread in this context: several of our threads call it, and its own threads would wait for
+    each other.
+    """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(limits=1, user_api="blas"):

@@ -1,4 +1,6 @@
-"""Features read into one array, class after class, and scaled in pieces by scikit-learn's StandardScaler."""
+"""Reader of features into one array, class after class, and their scaling in pieces by scikit-learn's
+StandardScaler.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,17 @@ from .inputs import FeaturePart
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
 
-#: Numbers of a piece: 32 MB in float64.
+#: Most numbers of a piece: 32 MB in float64.
 PIECE = 1 << 22
 
 Report = Callable[[int, int], None]
 
 
 def read_rows(part: FeaturePart, place: np.ndarray, rows: int, report: Report) -> np.ndarray:
-    """(rows, width) float32: the features of a part, each sample in its place.
+    """Features (rows, width) float32 of a part, each sample at its row.
 
-    place : (samples,) where a sample goes, -1 for one that is left out; the others are `rows`.
-    report : called after each batch with the samples that are done, and their number.
+    place : (samples,) row of each sample, -1 to leave a sample out; the others number `rows`.
+    report : called after each batch with the number of finished samples and of all.
     Raises DataError: a feature is NaN or infinite as float32, or there are fewer samples than labels.
     """
     out, done = np.empty((rows, part.width), np.float32), 0
@@ -47,7 +49,9 @@ def read_rows(part: FeaturePart, place: np.ndarray, rows: int, report: Report) -
 
 
 def fit_scaler(x: np.ndarray) -> StandardScaler:
-    """scikit-learn's scaler for (samples, width) float32: mean 0 and deviation 1; constant features stay unscaled."""
+    """scikit-learn's scaler, fitted to (samples, width) float32: to mean 0 and deviation 1; constant features stay
+    unscaled.
+    """
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler()
@@ -57,19 +61,21 @@ def fit_scaler(x: np.ndarray) -> StandardScaler:
 
 
 def scale(x: np.ndarray, scaler: StandardScaler) -> None:
-    """Scale (samples, width) float32 in its place, with the rounding of `StandardScaler.transform`."""
+    """Scale (samples, width) float32 in place, with the rounding of `StandardScaler.transform`."""
     for piece in pieces(x):
         x[piece] = scaler.transform(x[piece])
 
 
 def gamma_of(x: np.ndarray) -> float:
-    """1 / (width * variance of all numbers of x) in float64, as SVC's gamma="scale", constant features included."""
+    """Gamma of SVC's gamma="scale": 1 / (width * variance of all numbers of x), in float64, constant features
+    included.
+    """
     mean = sum(float(x[piece].sum(dtype=np.float64)) for piece in pieces(x)) / x.size
     variance = sum(float(np.square(x[piece].astype(np.float64) - mean).sum()) for piece in pieces(x)) / x.size
     return 1 / (x.shape[1] * variance) if variance else 1.0
 
 
 def pieces(x: np.ndarray) -> Iterator[slice]:
-    """Ranges of rows, each of `PIECE` numbers at most, or one row."""
+    """Ranges of rows, each of at most `PIECE` numbers, or of one row."""
     rows = max(1, PIECE // x.shape[1])
     return (slice(first, min(first + rows, len(x))) for first in range(0, len(x), rows))

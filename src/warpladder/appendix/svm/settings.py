@@ -1,4 +1,4 @@
-"""Settings of a support vector machine, and of its computation."""
+"""Settings of a support vector machine and of its computation."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ...errors import ConfigError
 from ...errors.arguments import ByName, shown
 from ...machine.facts import cores
 
-#: "sklearn" is scikit-learn's SVC as it is; "blocks" makes the kernel's matrix by products and fits pairs of classes;
-#: "auto" takes the first for small sets.
+#: Methods: "sklearn" is scikit-learn's SVC; "blocks" computes the kernel matrix by matrix products and fits pairs of
+#: classes; "auto" takes "sklearn" for small sets.
 METHODS = ("auto", "sklearn", "blocks")
 
-#: Precisions of products.
+#: Precisions of the kernel's matrix products.
 PRECISIONS = ("float64", "float32")
 
-#: Scaling of features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as
-#: scikit-learn's StandardScaler; "none" leaves them as they are.
+#: Scalings of features before a machine is fitted: "standard" scales each to mean 0 and deviation 1, as
+#: scikit-learn's StandardScaler; "none" leaves them unchanged.
 SCALINGS = ("standard", "none")
 
-#: Where the kernel's matrix is computed.
+#: Devices that compute the kernel matrix.
 DEVICES = ("cpu", "cuda")
 
 
@@ -31,29 +31,28 @@ class SvmSettings(metaclass=ByName):
     Parameters
     ----------
     C : float
-        What a sample on the wrong side costs.
+        Cost of a sample on the wrong side.
     gamma : float or "scale"
         "scale" is 1 / (width * variance of all training features, after `scaling`), as in scikit-learn.
     scaling : str
         One of `SCALINGS`.
     method : str
-        One of `METHODS`.
+        Computation, one of `METHODS`.
     device : str
         One of `DEVICES`; only the method "blocks" computes on a GPU.
     precision : str
-        One of `PRECISIONS`: "float64" ends in scikit-learn's decisions to five digits; "float32" takes half the time on
-        a CPU, and less than a thirtieth on GPUs made for games, and ends elsewhere within the solver's tolerance, so
-        that one prediction in a thousand may differ.
+        One of `PRECISIONS`: precision of the kernel's products. "float64" gives scikit-learn's decisions to five
+    digits; "float32" takes half the time on a CPU, and less than a thirtieth on GPUs made for games, and differs
+    within the solver's tolerance, so that one prediction in a thousand may differ.
     threads : int or None
-        CPU threads of products, and pairs of classes that are fitted at a time; None for every core that this process
-        may use.
+        CPU threads of products, and pairs of classes fitted concurrently; None for every core of this process.
     memory : int or None
-        Bytes that all of it may take; None for what the machine has free.
+        Most bytes to use; None for the machine's free bytes.
 
     Raises
     ------
     ConfigError
-        A value makes no sense.
+        A value is impossible.
     """
 
     by_place = ()

@@ -1,5 +1,5 @@
-"""Times as reports average them: over the later half of the epochs, and the total of all epochs, by the clock on the
-wall with set-up left out.
+"""Mean times as the reports define them: over the later half of the epochs, and the total of all epochs, in wall time
+without set-up.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from ..results import Value
 
 
 def later_epoch(results: Results, result: RungResult) -> Value | None:
-    """Seconds of an epoch: the mean over the later half of the epochs, with the least and the most of them; of the
-    repetitions where no epoch was whole.
+    """Seconds of an epoch: mean, minimum and maximum over the later half of the epochs, or of the repetitions if no
+    whole epoch was timed.
     """
     seconds, whole = _epochs(results, result)
     if not seconds:
@@ -20,7 +20,7 @@ def later_epoch(results: Results, result: RungResult) -> Value | None:
 
 
 def total(results: Results, result: RungResult) -> Value | None:
-    """Seconds of all required epochs; scaled up where fewer were trained."""
+    """Seconds of all required epochs, scaled up if fewer were trained."""
     seconds, whole = _epochs(results, result)
     if not seconds or results.epochs == 0:
         return None
@@ -28,8 +28,8 @@ def total(results: Results, result: RungResult) -> Value | None:
 
 
 def _epochs(results: Results, result: RungResult) -> tuple[tuple[float, ...], bool]:
-    """Seconds of each epoch from the first on, at most as many as required, and True if they were timed whole; else
-    those that repetitions stand for.
+    """Seconds of each epoch from the first on, at most as many as required, and True if whole epochs were timed; else
+    the seconds of an epoch in each repetition, and False.
     """
     if result.history is not None and results.epochs:
         return result.history.seconds[: results.epochs], True

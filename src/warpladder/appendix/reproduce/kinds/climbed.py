@@ -1,4 +1,4 @@
-"""Figures and curves of a climb's results, and the size from which on one rung is faster than another."""
+"""Figures and curves of a climb's results, and the smallest swept value from which one rung is faster than another."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from . import averages
 
 @dataclass(frozen=True)
 class Climbed(Found):
-    """Climbs, one for each value that is swept.
+    """Figures of climbs, one climb for each swept value.
 
-    order : names of the rungs. full : epochs and samples that times are scaled up to, as `TrainingTask.full` has them.
+    order : names of the rungs. full : epochs and samples to which times are scaled up, as in `TrainingTask.full`.
     """
 
     sweep: Sweep
@@ -26,7 +26,7 @@ class Climbed(Found):
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
-        """True if every climb came to its end with every rung."""
+        """True if every climb is complete, with every rung."""
         return not self.sweep.missing and all(
             not task.stopped and {r.name for r in task.rungs} >= set(self.order) for task in self.sweep.tasks
         )
@@ -41,18 +41,16 @@ class Climbed(Found):
 
     @property
     def others(self) -> float:
-        """Processors that other processes kept busy while the rung that suffered most was timed."""
+        """Number of processors that other processes used while the most disturbed rung was timed."""
         return max((task.disturbance for task in self.sweep.tasks), default=0.0)
 
     @property
     def disturbed(self) -> bool:
-        """True if a rung is disturbed."""
+        """True if the times of a rung are disturbed."""
         return any(task.disturbed for task in self.sweep.tasks)
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A measure of `MEASURES`, or one of `COUNTED`; a rung of a sweep is named with its value, as
-        "naive@batch_size=32".
-        """
+        """Figure of `MEASURES` or of `COUNTED`; a rung of a sweep is named with its value, as "naive@batch_size=32"."""
         if measure.startswith("from:"):
             return self._crossing(rung, *measure.split(":", 2)[1:])
         if measure not in MEASURES and not is_counted(measure):
@@ -95,7 +93,7 @@ class Climbed(Found):
         return f"at none of these sizes faster than {other}" if all(there) else self.reason(rung) or self.reason(other)
 
     def _factor(self, measure: str, results: Results) -> float:
-        """Factor from a first look to the whole experiment for times; 1 for other measures."""
+        """Factor from a shortened experiment to the whole one for times; 1 for other measures."""
         if not self.full or measure not in _EPOCHS + _TRAININGS + ("step_seconds",):
             return 1.0
         rows = (
@@ -108,8 +106,8 @@ class Climbed(Found):
         return rows * (self.full["epochs"] / max(1, results.epochs) if measure in _TRAININGS else 1.0)
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """Of epochs: "loss", "accuracy", "seconds" (from the beginning). Of a sweep, by its values: any measure, or one
-        against another.
+        """Points of a curve: over epochs "loss", "accuracy" or "seconds" (from the start); over the values of a sweep
+        any measure; or "MEASURE against MEASURE".
         """
         if measure not in BY_EPOCH:
             there = self._swept(rung, measure)
@@ -126,8 +124,8 @@ class Climbed(Found):
         return tuple(value for value, _, _ in self._swept(rung, measure)) if " against " in measure else ()
 
     def _swept(self, rung: str, measure: str) -> list[tuple[str, float, float]]:
-        """Value, x and y of each climb of a sweep in which the rung has the measure: x is the value, or what the
-        measure stands against.
+        """Value, x and y of each climb of a sweep in which the rung has the measure; x is the swept value, or the
+        second measure of "MEASURE against MEASURE".
         """
         measure, _, against = measure.partition(" against ")
         points = []
@@ -154,17 +152,17 @@ class Climbed(Found):
 
 
 def is_disturbed(results: Results, result: RungResult) -> bool:
-    """True if other processes kept more than `DISTURBED` of the cores busy while a rung was timed."""
+    """True if other processes used more than `DISTURBED` of the cores while a rung was timed."""
     return result.timing is not None and not result.timing.disturbance <= DISTURBED * results.machine.cores
 
 
-#: Measures that name their object after a colon: bytes of a component, seconds of so many training samples, and the
-#: least value of a sweep from which on the rung's measure is always below that of another rung.
+#: Measures with an object after a colon: bytes of a component, seconds of a number of training samples, and the
+#: smallest value of a sweep from which on the rung's measure is always below another rung's.
 COUNTED = ("held:COMPONENT", "seconds_of:SAMPLES", "from:MEASURE:RUNG")
 
 
 def is_counted(measure: str) -> bool:
-    """True if a measure names its object after a colon, as "held:data" does."""
+    """True if a measure has an object after a colon, as "held:data"."""
     what, _, rest = measure.partition(":")
     return (what == "held" and bool(rest)) or (what == "seconds_of" and rest.isdigit() and int(rest) > 0)
 
@@ -172,14 +170,14 @@ def is_counted(measure: str) -> bool:
 #: Curves over the epochs of a training.
 BY_EPOCH = ("loss", "accuracy", "seconds")
 
-#: Measures that are seconds of an epoch, and seconds of all epochs.
+#: Measures in seconds of an epoch, and in seconds of all epochs.
 _EPOCHS = "epoch_seconds", "later_seconds"
 _TRAININGS = "train_seconds", "total_seconds"
 
 
 def points_of(history: History, measure: str, epochs: int) -> tuple[list[float], list[float]] | None:
-    """Epochs from 1 to the last required one, with loss, accuracy, or seconds from the beginning; timed
-    repetitions may have trained more.
+    """Points of a curve over epochs, from 1 to the last required one: loss, accuracy, or seconds from the start.
+    Repetitions may have trained more epochs.
     """
     if measure == "seconds":
         ends = list(accumulate(history.seconds[:epochs]))
@@ -190,7 +188,7 @@ def points_of(history: History, measure: str, epochs: int) -> tuple[list[float],
 
 
 def scaled(value: Value, factor: float) -> Value:
-    """A figure that was measured on a part, for the whole."""
+    """Figure of a part of the work, multiplied by `factor` for the whole."""
     assert value.here is not None
     most, least = (None if end is None else end * factor for end in (value.most, value.least))
     return replace(value, here=value.here * factor, least=least, most=most, scaled=True)

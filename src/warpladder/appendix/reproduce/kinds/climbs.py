@@ -1,5 +1,5 @@
-"""Experiments that climb: rungs proven, timed in turns, trained for their accuracy, with their memory measured, on one
-task or on one for each value of a setting.
+"""Experiments that climb: rungs proven, timed in turns, trained for their accuracy, and their memory measured, once or
+for each value of a setting.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ....timing.entry import finite
 from ..experiments import Bench, TrainingTask, canonical, file_of, no_measure
 from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted, is_disturbed
 
-#: Status of rungs that are not measured again, besides those whose bits were compared.
+#: Status of further rungs that are not measured again; rungs with compared bits are not either.
 _WHOLE = "failed", "refused", "unjudged"
 
 
 @dataclass(frozen=True)
 class Climb(TrainingTask):
-    """A climb.
+    """Experiment that climbs once, or once for each value of a setting.
 
-    repeats, budget : as for `climb`.
-    sweep : a setting, limit, or hidden, the width of hidden layers, and its values: one climb for each.
-    emulated : rungs among `rungs` that are proven on the emulator where there is no GPU.
+    repeats, budget : parameters of `climb`.
+    sweep : swept setting (a setting, "limit", or "hidden" for the width of hidden layers), and its values.
+    emulated : rungs that are proven on the emulator if there is no GPU.
     """
 
     kind: ClassVar[str] = "climbs"
@@ -42,7 +42,7 @@ class Climb(TrainingTask):
 
     @property
     def headings(self) -> list[str]:
-        """Swept setting of each climb, as "batch_size=32"; one empty text if nothing is swept."""
+        """Swept setting of each climb, as "batch_size=32"; one empty text without a sweep."""
         return [f"{key}={value}" for key, values in self.sweep.items() for value in values] or [""]
 
     def measure(self, name: str, bench: Bench) -> None:
@@ -100,7 +100,7 @@ class Climb(TrainingTask):
         keep(results)
 
     def again(self, name: str, bench: Bench, others: Callable[[], float]) -> None:
-        """Measure the disturbed rungs once more; each keeps the measurement that was disturbed less."""
+        """Repeat the disturbed rungs; for each, store the measurement that was disturbed less."""
         path = file_of(name, bench.folder)
         before = Sweep.load(path)
         calm = [
@@ -140,9 +140,7 @@ class Climb(TrainingTask):
             raise no_measure(measure, (*known, *COUNTED))
 
     def _is_pair(self, measure: str) -> bool:
-        """True if this is one measure against another, over the swept setting: "curve:test_accuracy against
-        train_seconds".
-        """
+        """True if this is one measure against another over a sweep, as "curve:test_accuracy against train_seconds"."""
         return bool(self.sweep) and {*measure.removeprefix("curve:").split(" against ")} <= MEASURES.keys()
 
     def _stored(self, name: str, folder: Path) -> Sweep | None:
@@ -150,7 +148,7 @@ class Climb(TrainingTask):
 
 
 def done(results: Results | None) -> set[str]:
-    """Names of the rungs that need not be measured again. A missing package or GPU may have come: its rungs may."""
+    """Names of the rungs that are measured. Rungs that lacked a package or a GPU are tried again."""
     if results is None:
         return set()
     return {
@@ -161,7 +159,7 @@ def done(results: Results | None) -> set[str]:
 
 
 def merged(before: Results | None, now: Results, order: list[str]) -> Results:
-    """A climb with the rungs that an earlier one of the same task has measured, in order."""
+    """Climb with the rungs of an earlier climb of the same task added, in order."""
     if before is None:
         return now
     here = {rung.name for rung in now.rungs}
@@ -172,7 +170,7 @@ def merged(before: Results | None, now: Results, order: list[str]) -> Results:
 
 
 def calmer(before: Results, after: Results) -> Results:
-    """Climb with the less disturbed of both measurements of each rung: the first, or the repeated one."""
+    """Climb with the less disturbed measurement of each rung, from the first or the repeated climb."""
     new = {rung.name: rung for rung in after.rungs}
     rungs = []
     for old in before.rungs:
@@ -183,7 +181,9 @@ def calmer(before: Results, after: Results) -> Results:
 
 
 def on_emulator(rung: RungResult, net: Any, task: TrainingTask, data: Any, bench: Bench) -> RungResult:
-    """A rung that needs a GPU, with the verdict of its proof on the emulator; as it is where it cannot be emulated."""
+    """Result of a rung that needs a GPU, with the verdict of its proof on the emulator; unchanged if it cannot be
+    emulated.
+    """
     found: Rung = find(rung.name)
     if not found.has("device"):
         return rung
@@ -217,5 +217,5 @@ def on_emulator(rung: RungResult, net: Any, task: TrainingTask, data: Any, bench
     return made
 
 
-#: Samples in a batch of a proof on the emulator, at most.
+#: Most samples of a batch in a proof on the emulator.
 EMULATED = 7

@@ -1,7 +1,6 @@
-"""Experiments without a clock: what a step of a net on a batch computes, holds and moves, and which launches a rung of
-kernels makes of it.
+"""Experiments without a clock: arithmetic, memory and traffic of a training step, and the launches of a rung's kernels.
 
-Nothing is trained, and no GPU is needed: rungs of kernels are bound to a device that only records requests.
+Nothing is trained, and no GPU is needed: the kernels are bound to a device that only records launches.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from ....trainers.kernelwise.trainer import KernelTrainer
 from ..experiments import Bench, Experiment, Found, keep, no_measure, read_stored
 from ..results import Value
 
-#: Rungs whose launches are counted: they choose nothing by measuring, so that their launches are the same on every GPU.
+#: Rungs whose launches can be counted: they tune nothing, so that their launches are the same on every GPU.
 RUNGS = ("naive", "tiled")
 
 
 @dataclass(frozen=True)
 class DataSheet:
-    """A GPU as its data sheet has it. capability : major and minor. clock_mhz : at most."""
+    """Data sheet of a GPU. capability : major and minor compute capability. clock_mhz : highest clock."""
 
     capability: tuple[int, int]
     multiprocessors: int
@@ -44,12 +43,12 @@ class DataSheet:
 
 @dataclass(frozen=True)
 class Facts(Experiment):
-    """Counted facts of a training step.
+    """Experiment that counts FLOPs, bytes and launches of a training step.
 
-    net : of the zoo, or of the report's own nets. in_shape, classes : of its samples.
-    batch : samples in a step.
-    rungs : of `RUNGS`, whose launches are counted.
-    gpus : by name, whose peaks are needed.
+    net : net of the package's zoo, or of the report's file. in_shape, classes : of its samples.
+    batch : samples of a step.
+    rungs : rungs of `RUNGS` whose launches are counted.
+    gpus : data sheets by name of the GPUs whose peaks are needed.
     """
 
     kind: ClassVar[str] = "facts"
@@ -90,7 +89,9 @@ class Facts(Experiment):
 
 @dataclass(frozen=True)
 class CountedLaunch:
-    """One launch: what it is for, as "forward 1", its kernel, its blocks in all, and the threads of each."""
+    """Launch of a kernel: its part of the step, as "forward 1", its kernel, number of blocks, and threads of a
+    block.
+    """
 
     part: str
     kernel: str
@@ -100,9 +101,9 @@ class CountedLaunch:
 
 @dataclass(frozen=True)
 class CountedRung:
-    """Memory and transfers of a rung of kernels.
+    """Launches, memory and transfers of a rung.
 
-    memory, transfers : bytes by name, as `Trainer.memory` and profiles have them.
+    memory, transfers : bytes by name, as in `Trainer.memory` and profiles.
     """
 
     launches: tuple[CountedLaunch, ...]
@@ -112,11 +113,11 @@ class CountedRung:
 
 @dataclass(frozen=True)
 class Counted:
-    """Counts of a step.
+    """Counts of a training step.
 
-    flops, least : FLOPs, and bytes that must be moved at least, by part: "feed", "forward 1", "loss", "backward 1",
+    flops, least : FLOPs, and smallest bytes of memory traffic, by part: "feed", "forward 1", "loss", "backward 1",
     "update".
-    tensors : bytes as float32, by name: "input", "1" for what layer 1 gives, "1.weight", "labels".
+    tensors : bytes as float32, by name: "input", "1" for the output of layer 1, "1.weight", "labels".
     peaks : FLOP/s by GPU and precision.
     """
 
@@ -128,7 +129,7 @@ class Counted:
 
 
 def floors(net: Net, config: TrainConfig, batch: int) -> dict[str, floor.Floor]:
-    """The least that each part of a step must do, layer by layer."""
+    """Floor (FLOPs and bytes) of each part of a step, layer by layer."""
     computing = [i for i in range(len(net.layers)) if type(net.layers[i]).__name__ != "Flatten"]
     return (
         {"feed": floor.feed(net, batch, 1)}
@@ -154,7 +155,7 @@ def tensors(net: Net, batch: int) -> dict[str, int]:
 
 
 class Noting(RecordingDevice):
-    """A device that computes nothing: it has the limits of a usual GPU, and records requests."""
+    """Device that computes nothing: it has the limits of a usual GPU, and records launches."""
 
     def __init__(self) -> None:
         self.name, self.limits, self.hardware = "no GPU", Limits("no GPU"), None
@@ -200,7 +201,7 @@ def _peaks(sheet: DataSheet) -> dict[str, float]:
     return {kind: peaks.of(kind) for kind in ("fp32", "tf32", "fp16") if peaks.lacks(kind) is None}
 
 
-#: What is counted: of a step, and of a rung's launches.
+#: Counted measures: of a step, and of a rung's launches.
 LAUNCHED = ("threads", "blocks", "block", "launches", "memory", "transfers")
 MEASURES = ("flops", "least", "bytes", "floats", "peak", "least_seconds", *LAUNCHED)
 
@@ -212,10 +213,10 @@ class FactsFound(Found):
     counted: Counted
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A figure; names with + between them are added up.
+        """Figure of a step; names with + between them are summed.
 
         "flops:forward 1", or "flops" for all but the feed; "least:PART" bytes; "bytes:TENSOR"; "floats:16x16" bytes of
-        so many float32; "peak:GPU:PRECISION", and "least_seconds:GPU:PRECISION" of a step at that peak. Of a rung:
+        16 x 16 float32; "peak:GPU:PRECISION", and "least_seconds:GPU:PRECISION" of a step at that peak. Of a rung:
         "threads:PART" and "blocks:PART" of its largest launch, "block:PART" the threads of one block there, "launches",
         "memory:COMPONENT", "transfers:WHAT".
         """
@@ -256,7 +257,7 @@ def _of_rung(found: CountedRung, what: str, names: list[str]) -> Value | None:
 
 
 def _all(known: dict[str, int], names: list[str]) -> float:
-    """Sum of the named parts, or of all parts but the feed."""
+    """Sum over the named parts, or over all parts but the feed."""
     if missing := [name for name in names if name not in known]:
         raise ConfigError(f"nothing is called {shown(missing[0])}; there are {', '.join(known)}")
     return float(

@@ -1,8 +1,8 @@
-"""Experiments that measure memory besides the program's own: of interpreter, libraries and GPU context, each rung in a
-fresh process.
+"""Experiments that measure the memory of a training process and its GPU, stage by stage: interpreter, libraries, GPU
+context, samples. Each rung trains in a new process.
 
-The process stops after each stage; meanwhile the GPU's driver reports how much of its memory is free. A child process
-is needed because libraries and contexts that are loaded once stay.
+The process stops after each stage; meanwhile the GPU's driver reports its free memory. A new process is needed because
+loaded libraries and contexts stay in memory.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ....ladder import find
 from ..experiments import Bench, Found, TrainingTask, canonical, keep, no_measure, read_stored
 from ..results import Value
 
-#: What a process is made of, from the interpreter on: each stage contains those before.
+#: Stages of a process: the memory of each contains the memory of those before.
 STAGES = ("interpreter", "built", "trained")
 
 
 @dataclass(frozen=True)
 class Footprints(TrainingTask):
-    """Memory of a process that trains, and of the GPU, for each of several rungs."""
+    """Experiment that measures the memory of a training process, and of the GPU, for several rungs."""
 
     kind: ClassVar[str] = "footprints"
     has_times: ClassVar[bool] = False
@@ -77,7 +77,7 @@ class Footprints(TrainingTask):
 
 
 def _gpu_memory() -> Callable[[], int] | None:
-    """A function that returns the free bytes of the GPU's memory, of all processes; None without a GPU."""
+    """Function that returns the free bytes of the GPU's memory; None without a GPU."""
     from ....trainers.kernelwise.where import open_device, why_not
 
     return None if why_not(None) else open_device(None).free_memory
@@ -85,12 +85,10 @@ def _gpu_memory() -> Callable[[], int] | None:
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """Memory of one process, by stage.
+    """Memory of one training process, by stage, in bytes.
 
-    host : resident bytes. gpu : bytes of the GPU's memory that it made the driver give away; None where there is no
-    GPU.
-    held : what the trainer reports to hold after a step, by component. before : what it held before it was given
-    samples, in all.
+    host : resident bytes. gpu : bytes of GPU memory that it takes from the driver; None without a GPU.
+    held : bytes that the trainer reports after a step, by component. before : their sum before the samples were loaded.
     """
 
     host: dict[str, int]
@@ -100,15 +98,15 @@ class ProcessMemory:
 
 
 def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> ProcessMemory:
-    """Train a step in a process of its own, and measure its memory at each of `STAGES`.
+    """Train a step in a new process, and measure its memory at each of `STAGES`.
 
-    order : the rung's name, net, settings, and the shape of the training set. free : bytes of the GPU's memory that are
-    free.
+    order : the rung's name, net, settings, and the shape of the training set. free : function that returns the free
+    bytes of GPU memory.
 
     Raises
     ------
     ResultsError
-        The process ended early; the last line of its error.
+        The process ended early; the message is the last line of its error.
     """
     package = str(Path(__file__).parents[4])
     # before anything is imported the process measures itself: this is the interpreter alone
@@ -143,7 +141,10 @@ def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> Pro
 
 
 def child(interpreter: int) -> None:
-    """Train a step as a line of standard input requires, and wait for another line at each stage."""
+    """Train a step as a line of standard input describes, and wait for another line at each stage.
+
+    interpreter : resident bytes of the process before any import.
+    """
     from ....data import arrays
     from ....data.order import Order
     from ....nets import CrossEntropyLoss
@@ -172,24 +173,24 @@ def child(interpreter: int) -> None:
         stage("trained", resident(), held=trainer.memory())
 
 
-#: Bytes: of the host's memory without what the trainer holds, in all, and of the GPU's; and what the trainer holds.
+#: Measures in bytes: host memory without the trainer's and in total, GPU memory alike, and the trainer's own.
 MEASURES = ("host_framework", "host_bytes", "gpu_framework", "gpu_bytes", "host_interpreter", "held")
 
 
 @dataclass(frozen=True)
 class MeasuredMemory(Found):
-    """Peak memory of processes by the name of their rung, and reasons for rungs without."""
+    """Memory of each rung's process, and reasons for rungs without, by the rung's name."""
 
     weights: dict[str, ProcessMemory]
     reasons: dict[str, str]
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """Bytes.
+        """Bytes of memory of a rung's process.
 
-        "host_interpreter" before anything is imported; "host_framework" of interpreter and libraries, when a trainer is
-        built and has no samples yet, without what it holds; "host_bytes" after two steps, in all. "gpu_framework" is
-        what the GPU's driver gave away beyond what the trainer reports to hold there: context, code and libraries;
-        "gpu_bytes" is all of it. "held", "held:COMPONENT" are what the trainer reports.
+        "host_interpreter" before anything is imported; "host_framework" of interpreter and libraries, after a trainer
+        is built without samples, less the trainer's own bytes; "host_bytes" after two steps, in total. "gpu_framework"
+        is the GPU memory of context, code and libraries: all that the process takes from the driver, "gpu_bytes", less
+        the bytes that the trainer reports, "held" and "held:COMPONENT".
         """
         if measure not in MEASURES and not measure.startswith("held:"):
             raise no_measure(measure, (*MEASURES, "held:COMPONENT"))

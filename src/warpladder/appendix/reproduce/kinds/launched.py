@@ -1,4 +1,4 @@
-"""Launches of a training step's kernels on each of several rungs, as frozen data with a JSON file."""
+"""Launches of the kernels of a training step by several rungs, as frozen data with a JSON file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ....results.stored import ResultsFile
 
 @dataclass(frozen=True)
 class Launched:
-    """One call of a step.
+    """Launch or library call of a training step.
 
-    phase : "feed", "forward", "loss", "backward", "update", or "step" for all of it.
-    kernel : name of the kernel, or of a library's call.
-    shape : grid, block and resources; None for a library's call, which does not report them.
+    phase : "feed", "forward", "loss", "backward", "update", or "step" for the whole step.
+    kernel : name of the kernel, or of the library call.
+    shape : grid, block and resources; None for a library call, which does not report them.
     """
 
     phase: str
@@ -25,11 +25,11 @@ class Launched:
 
 @dataclass(frozen=True)
 class Launches(ResultsFile):
-    """Calls of a full batch's step, rung by rung.
+    """Launches of a training step of a full batch, by rung.
 
-    device : GPU that the kernels are compiled for. here : True if it is the GPU of this machine; if not, nothing ran,
-    and the compiler states the shapes.
-    rungs : calls in order, by the rung's name. reasons : why a rung has none, by its name.
+    device : GPU for which the kernels are compiled. here : True if this machine has the GPU; if not, nothing ran,
+    and the shapes are from the compiler.
+    rungs : launches in order, by the rung's name. reasons : reasons for rungs without launches, by name.
     """
 
     KIND: ClassVar[str] = "a file of launches"

@@ -1,7 +1,7 @@
-"""Experiments that look at launches: the grid, block, registers, shared memory and occupancy of each kernel of a
+"""Experiments that list launches: the grid, block, registers, shared memory and occupancy of each kernel of a
 training step. Nothing is timed.
 
-Without a GPU, the kernels are compiled for one all the same, and the compiler's figures are shown.
+Without a GPU, the kernels are still compiled for one, and the compiler's figures are shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .launched import Launched, Launches
 
 @dataclass(frozen=True)
 class Launching(TrainingTask):
-    """The launches of a step on each of several rungs."""
+    """Experiment that lists the launches of a training step by several rungs."""
 
     kind: ClassVar[str] = "launches"
     has_times: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class Launching(TrainingTask):
         found.save(path)
 
     def _calls(self, rung: Rung, net: Net, data: Dataset, here: bool) -> tuple[str, tuple[Launched, ...]]:
-        """The device's name, and the calls of a step of a full batch."""
+        """Name of the device, and the launches of a step of a full batch."""
         if not here:
             if not rung.has("device"):
                 raise WarpladderError(rung.unsupported(net, self.config) or f"{rung.name} needs a GPU")
@@ -80,7 +80,7 @@ class Launching(TrainingTask):
 
 
 def _offline() -> Device:
-    """A GPU of the data centre that is not here."""
+    """Device to compile for on a machine without a GPU: a data centre GPU of compute capability 9.0."""
     try:
         from ....device.gpu import OfflineDevice
 
@@ -93,7 +93,7 @@ def _offline() -> Device:
 
 @dataclass(frozen=True)
 class Looked(Found):
-    """Launches by the name of their rung."""
+    """Launches of a training step by rung, read from a results file."""
 
     launches: Launches
 
@@ -111,7 +111,7 @@ _NOTHING = (Value(),) * len(COLUMNS)
 
 
 def launch_table(planned: LaunchList, found: dict[str, Found | None]) -> ReportTable:
-    """A row for each call of a step; or one with the reason why nothing is known."""
+    """Table with a row for each launch of a step, or one row with the reason why no launches are known."""
     name, _, rung = planned.here.partition("/")
     looked, called = found.get(name), canonical(rung)
     heads = ("kernel", "grid", "block")
@@ -140,6 +140,6 @@ def _row(call: Launched) -> ReportRow:
 
 
 def _axes(size: tuple[int, int, int]) -> str:
-    """A grid's or block's sizes without the axes of one at its end: "8 x 32"."""
+    """Sizes of a grid or block without trailing axes of size one, as "8 x 32"."""
     used = max((at for at, each in enumerate(size) if each > 1), default=0)
     return " x ".join(map(str, size[: used + 1]))

@@ -1,6 +1,8 @@
-"""Experiments that time single operations of a perceptron's step, each as one array expression, in NumPy and in CuPy.
+"""Experiments that time single operations of a perceptron's training step, each as one array expression, in NumPy and
+CuPy.
 
-A rung fuses neighbours, for example a product and its bias. Here each operation runs alone, as a report lists it.
+A rung fuses neighbouring operations, for example a product and its bias. Here each operation runs alone, as a report
+lists it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from ..experiments import Bench, Experiment, Found, keep, no_measure, read_stored
 from ..results import Value
 
-#: Whose arrays compute: on one processor core, on every core, and on the GPU.
+#: Array libraries: NumPy on one core, NumPy on every core, and CuPy on the GPU.
 LIBRARIES = ("numpy:threads=1", "numpy", "cupy")
 
 RATE = np.float32(1e-6)  # of the update: so small that weights stay numbers, however often it is repeated
@@ -28,9 +30,9 @@ ROUNDS, LEAST = 9, 2e-2  # measurements, and seconds that one should take: other
 
 @dataclass(frozen=True)
 class Operations(Experiment):
-    """The operations of a step of a perceptron with one hidden layer.
+    """Experiment that times the operations of a training step of a perceptron with one hidden layer.
 
-    batch, inputs, hidden, classes : its sizes. libraries : of `LIBRARIES`.
+    batch, inputs, hidden, classes : samples, and widths of the layers. libraries : array libraries, of `LIBRARIES`.
     """
 
     kind: ClassVar[str] = "operations"
@@ -70,7 +72,7 @@ class Operations(Experiment):
             return {what: clocked(work, lambda: None) for what, work in self.works(np, self.tensors(np)).items()}
 
     def tensors(self, xp: Any) -> dict[str, Any]:
-        """The arrays of a step, by the names of the report's equations."""
+        """Arrays of a step, by their names in the report's equations."""
         rng = np.random.default_rng(0)
         batch, inputs, hidden, classes = self.batch, self.inputs, self.hidden, self.classes
         shapes = {
@@ -86,7 +88,7 @@ class Operations(Experiment):
         return made | {"mask": xp.zeros((batch, hidden), bool)} | views
 
     def works(self, xp: Any, t: dict[str, Any]) -> dict[str, Callable[[], object]]:
-        """Each operation as a call without arguments; results go into arrays that are there already."""
+        """Functions that compute each operation, by its name; their results are written into existing arrays."""
         x, w1, b1, w2, z, h, dh, out, p, dz, top, dw1, dw2, db1, step, mask, dense, strided, copy = t.values()
 
         def multiply() -> None:
@@ -131,7 +133,7 @@ class Operations(Experiment):
             raise no_measure(f"{rung} {measure}", (*NAMES, "of", *self.libraries))
 
 
-#: Numbers that are copied, and the distance at which the strided copy reads them: 64 bytes, a cache line.
+#: Numbers to copy, and the stride of the strided copy: 64 bytes, a cache line.
 COPIED, STRIDE = 2**22, 16
 
 NAMES = (
@@ -140,7 +142,9 @@ NAMES = (
 
 
 def clocked(work: Callable[[], object], wait: Callable[[], object]) -> float:
-    """Seconds that an operation takes, one after the other and none waited for: the median of several measurements."""
+    """Seconds of an operation, called repeatedly without waiting for each result: the median of several
+    measurements.
+    """
 
     def measured(repeats: int) -> float:
         wait()
@@ -158,13 +162,13 @@ def clocked(work: Callable[[], object], wait: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class OperationsFound(Found):
-    """Seconds of each operation by library, and why a library has none."""
+    """Seconds of each operation by library, and reasons for libraries without times."""
 
     seconds: dict[str, dict[str, float]]
     reasons: dict[str, str]
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """Seconds of an operation, one of `NAMES`."""
+        """Figure of a library: seconds of an operation, one of `NAMES`."""
         if measure not in NAMES:
             raise no_measure(measure, NAMES)
         found = self.seconds.get(rung, {}).get(measure)

@@ -23,13 +23,12 @@ from .stored_weights import absent, weights_of
 
 @dataclass(frozen=True)
 class Pictures(Experiment):
-    """A picture of samples.
+    """Experiment that makes a picture of samples.
 
     data : name of a data set of images.
-    checkpoint : "TRAINING/RUNG", whose weights of its first seed are kept: the first test images above what the net
-    makes of them. Without it the first
-        training image of each class.
-    count : how many test images.
+    checkpoint : "TRAINING/RUNG", whose stored weights of the first seed reconstruct the first test images. If empty,
+    the picture has the first training image of each class.
+    count : number of test images.
     """
 
     kind: ClassVar[str] = "photos"
@@ -67,21 +66,21 @@ class Pictures(Experiment):
 
 @dataclass(frozen=True)
 class Shown(Found):
-    """A picture."""
+    """Picture of samples, as an experiment's result."""
 
     picture: Photo
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """No figure: a picture has none."""
+        """Raise an error: a picture has no figures."""
         raise no_measure(measure, ("a picture has none",))
 
     def photo(self, which: str) -> Photo | None:
-        """The picture."""
+        """Picture of the experiment."""
         return self.picture
 
 
 def of_classes(data: Dataset) -> Photo:
-    """The first training image of each class, with its name.
+    """Picture of the first training image of each class, with the class's name.
 
     Raises
     ------
@@ -100,16 +99,16 @@ def of_classes(data: Dataset) -> Photo:
 
 
 def reconstructions(run: Any, data: Dataset, count: int) -> Photo:
-    """The first test images above what an autoencoder makes of them, with the mean squared error of each.
+    """Picture of the first test images above an autoencoder's reconstructions, with the mean squared error of each.
 
     Parameters
     ----------
     run : Run
-        Of a net with MSELoss.
+        Trained net with MSELoss.
     data : Dataset
-        Of images.
+        Data set of images.
     count : int
-        Test images.
+        Number of test images.
     """
     x = data.test_x[:count]
     originals = pixels(x, data.scale)
@@ -125,7 +124,9 @@ def reconstructions(run: Any, data: Dataset, count: int) -> Photo:
 
 
 def _image(sample: np.ndarray, name: str) -> np.ndarray:
-    """(height, width, 3) of a sample (channels, height, width) whose channels are one or three, from 0 to 1."""
+    """Sample (channels, height, width) with one or three channels as an image (height, width, 3) of numbers from 0
+    to 1.
+    """
     if sample.ndim != 3 or sample.shape[0] not in (1, 3):
         raise DataError(f"{name}: samples of shape {sample.shape} are no images: those have one channel or three")
     top = max(1.0, float(sample.max())) if len(sample) == 1 else 1.0  # digits are trained on as 0 to 16
@@ -133,13 +134,13 @@ def _image(sample: np.ndarray, name: str) -> np.ndarray:
     return np.clip(coloured / top, 0, 1).transpose(1, 2, 0)
 
 
-#: Columns of a picture, at most, before it goes on in the next row; and the side of an image on it, in inches.
+#: Most columns of a picture, and the side of an image in inches.
 ACROSS, SIDE = 7, 1.1
 
 
 def drawn(rows: Sequence[Sequence[np.ndarray]], texts: Sequence[Sequence[str]]) -> str:
-    """A PNG in base 64: rows of images (height, width, 3) from 0 to 1, each with a text below; a single row is folded
-    where it is long.
+    """PNG in base 64 of rows of images (height, width, 3) from 0 to 1, each with a text below; a long single row is
+    broken into several.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Experiments that profile: where a training step's time and memory go, on each of several rungs."""
+"""Experiments that profile: time and memory of the parts of a training step, for several rungs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..results import Value
 
 @dataclass(frozen=True)
 class Profiling(TrainingTask):
-    """Profiles of one task, one for each rung."""
+    """Experiment that profiles one training task with several rungs."""
 
     kind: ClassVar[str] = "profiles"
 
@@ -79,7 +79,7 @@ _SHARED = ("phase", "layer", "kernel")
 
 
 def _summed_parts(measure: str) -> list[tuple[str, str]]:
-    """(kind, name) of each part of a profile whose times a measure adds up. "phase:forward+loss" names two phases,
+    """(kind, name) of each part of a profile whose times a measure sums. "phase:forward+loss" names two phases,
     "layer:ReLU+phase:loss" a layer and a phase.
     """
     out: list[tuple[str, str]] = []
@@ -91,9 +91,9 @@ def _summed_parts(measure: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Profiled(Found):
-    """Profiles by the name of their rung.
+    """Profiles by the rung's name.
 
-    reasons : why a rung has none, by its name. whole : True if every rung was profiled that could be.
+    reasons : reasons for rungs without a profile, by name. whole : True if every possible rung was profiled.
     """
 
     profiles: dict[str, Profile]
@@ -101,15 +101,15 @@ class Profiled(Found):
     whole: bool
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A figure of a step, or with + between them the sum of several that there are.
+        """Figure of a training step, or the sum of several with + between them.
 
         "step_seconds", "parts_seconds", "host_bytes", "flops", "achieved" FLOP/s, "launches", "memory", "transfers";
-        "rest_seconds" and "rest_share" for what a step takes beyond its parts: copies, starting and waiting;
-        "memory:COMPONENT" and "transfers:WHAT" for one of them; "phase:forward" for the parts of a phase;
-        "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind; "kernel:sgd_step" for a kernel,
-        wherever it is launched and with whatever template arguments; "share:" before any of the last three for their
-        share of the time of all parts, or of all kernels. "intensity" is FLOPs for each byte that the parts must move
-        at least, "floor_share" the least time that the parts could take, as a share of the step's.
+        "rest_seconds" and "rest_share" for the time of a step beyond its parts: copies, starting and waiting;
+        "memory:COMPONENT" and "transfers:WHAT" for one component; "phase:forward" for the parts of a phase;
+        "layer:Linear" or "layer:Linear:backward" for the parts with a layer of a kind; "kernel:sgd_step" for all
+        launches of a kernel, with any template arguments; "share:" before any of the last three for their share of the
+        time of all parts, or of all kernels. "intensity" is FLOPs per byte of the parts' smallest traffic,
+        "floor_share" the smallest possible time of the parts as a share of the step's time.
         """
         if measure.startswith("share:"):
             return self._share(rung, measure.removeprefix("share:"))
@@ -123,7 +123,7 @@ class Profiled(Found):
         return Value(here=sum(there)) if there else None
 
     def _share(self, rung: str, measure: str) -> Value | None:
-        """A time of parts or kernels as a share of that of all of them."""
+        """Time of parts or kernels as a share of the time of all parts or kernels."""
         if measure.partition(":")[0] not in _SHARED:
             raise no_measure(f"share:{measure}", [f"share:{each}" for each in _SHARED])
         own, found = self.value(rung, measure), self.profiles.get(canonical(rung))
@@ -135,7 +135,7 @@ class Profiled(Found):
         return Value(here=own.here / every)
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """Points of a roofline: "roofline" is a step's FLOPs for each byte and its FLOP/s, "roof" the device's most."""
+        """Points of a roofline: "roofline" is a step's FLOPs per byte and its FLOP/s, "roof" the device's limits."""
         found = self.profiles.get(canonical(rung))
         intensity = None if found is None else _figure(found, "intensity", "")
         if found is None or intensity is None:

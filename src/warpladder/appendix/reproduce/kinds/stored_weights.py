@@ -1,4 +1,4 @@
-"""Weights that a training has stored, for the experiments that begin with them."""
+"""Weights that a training experiment has stored, for the experiments that begin with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .trainings import checkpoint_of
 
 
 def weights_of(training: str, folder: Path) -> Path | str:
-    """File of the weights that a training has stored of a rung's first seed; or the reason why it never will.
+    """Path of the weights that a training stored for a rung's first seed; or the reason why it never will.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def weights_of(training: str, folder: Path) -> Path | str:
     Raises
     ------
     ResultsError
-        There are no weights yet, and the training may still make them.
+        The weights are not stored yet, but the training may still make them.
     """
     name, _, rung = training.partition("/")
     rung, stored = canonical(rung), file_of(name, folder)
@@ -39,7 +39,9 @@ def weights_of(training: str, folder: Path) -> Path | str:
 
 
 def absent(path: Path) -> Lacking | None:
-    """Reason, from an experiment's file, why the experiment cannot be made; None without a file or a reason in it."""
+    """Reason, from an experiment's file, why the experiment is impossible; None if the file is missing or has no
+    reason.
+    """
     if not path.exists():
         return None
     with reading(path) as tree:

@@ -1,5 +1,5 @@
-"""Experiments with Kaggle's files: MNIST as its digit-recognizer hands it out, read, trained on, and a submission
-scored by the labels that are known.
+"""Experiments with Kaggle's files: MNIST in the format of digit-recognizer, read, trained on, and a submission
+scored by the known labels.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ....train import train
 from ..experiments import Bench, Found, TrainingTask, canonical, keep, no_measure, read_stored
 from ..results import Value
 
-#: Lines that are written at a time.
+#: Lines written at a time.
 LINES = 2000
 
 
 @dataclass(frozen=True)
 class Submission(TrainingTask):
-    """A training run from a CSV table to a submission, with the first of its rungs that can.
+    """Experiment that trains from a CSV table and writes a submission, with the first of its rungs that can train.
 
-    rows, tests : labelled rows of train.csv, and rows of test.csv, which has no labels; drawn by seed 0 from all
+    rows, tests : labelled rows of train.csv, and rows of test.csv, which has no labels; drawn with seed 0 from all
     samples of the data set.
-    validation : rows of train.csv that do not train.
+    validation : rows of train.csv that are not trained on.
     """
 
     kind: ClassVar[str] = "submissions"
@@ -81,8 +81,8 @@ class Submission(TrainingTask):
 
 
 def write_tables(data: Dataset, rows: int, tests: int, folder: Path) -> np.ndarray:
-    """Write train.csv and test.csv as Kaggle has them, and return the labels of the test rows, which test.csv does not
-    have.
+    """Write train.csv and test.csv in Kaggle's format; return the labels (tests,) of the test rows, which test.csv
+    lacks.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def write_tables(data: Dataset, rows: int, tests: int, folder: Path) -> np.ndarr
 
 
 def _write(path: Path, head: list[str], cells: np.ndarray) -> None:
-    """A table of bytes as text."""
+    """Write a table of bytes as CSV."""
     texts = [str(value) for value in range(256)]
     with open(path, "w", encoding="ascii", newline="\n") as file:
         file.write(",".join(head) + "\n")
@@ -114,12 +114,12 @@ def _write(path: Path, head: list[str], cells: np.ndarray) -> None:
 
 
 def score(path: Path, labels: np.ndarray) -> int:
-    """Number of right lines of a submission.
+    """Number of right labels in a submission.
 
     Raises
     ------
     DataError
-        Its head is not ImageId,Label, or its lines are not numbered from 1 to the number of labels.
+        Its first line is not ImageId,Label, or its lines are not numbered from 1 to the number of labels.
     """
     with open(path, encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))
@@ -132,7 +132,7 @@ def score(path: Path, labels: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Submitted(Found):
-    """Outcome: rows read, trained on and predicted; bytes of both tables; seconds to read them and to train;
+    """Outcome of a submission: rows read, trained on and predicted; bytes of both tables; seconds to read and to train;
     shares of right answers.
     """
 
@@ -149,7 +149,7 @@ class Submitted(Found):
     accuracy: float
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A figure by the name of its field."""
+        """Figure of the submission by the name of its field."""
         if measure not in MEASURES:
             raise no_measure(measure, MEASURES)
         return Value(here=float(getattr(self, measure)))

@@ -1,4 +1,4 @@
-"""Experiments that classify: a support vector machine on what a layer of a trained net gives."""
+"""Experiments that classify: a support vector machine on the outputs of a layer of a trained net."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from ..experiments import Bench, Experiment, Found, file_of, keep, no_measure, w
 from ..results import Classified, Value
 from .stored_weights import absent, weights_of
 
-#: What rows of a report's file call the machine: "EXPERIMENT/svm".
+#: Name of the machine in rows of a report's file: "EXPERIMENT/svm".
 NAME = "svm"
 
 
 @dataclass(frozen=True)
 class Svm(Experiment):
-    """A support vector machine with an RBF kernel on features.
+    """Experiment that fits a support vector machine with an RBF kernel on features.
 
-    checkpoint : "TRAINING/RUNG", whose weights of its first seed are kept.
-    layer : whose outputs are the features.
-    data : name of a data set. limit, tests : training samples, chosen by seed 0, and test samples, the first so many;
-    all where they are left out.
-    C : what a sample on the wrong side costs. scaling : what is done to the features first, one of
-    `svm.settings.SCALINGS`.
+    checkpoint : "TRAINING/RUNG", whose stored weights of the first seed are used.
+    layer : index of the layer whose outputs are the features.
+    data : name of a data set. limit, tests : number of training samples, drawn with seed 0, and of first test samples;
+    None takes all.
+    C : cost of a sample on the wrong side. scaling : scaling of the features, one of `svm.settings.SCALINGS`.
     """
 
     kind: ClassVar[str] = "svms"
@@ -76,7 +75,7 @@ class Svm(Experiment):
 
 
 def _device() -> str:
-    """ "cuda" where a GPU and a library for it are here, else "cpu"."""
+    """Device of the kernel's products: "cuda" if this machine has a GPU and a library for it, else "cpu"."""
     try:
         gpu_library()
     except DeviceError:
@@ -86,12 +85,12 @@ def _device() -> str:
 
 @dataclass(frozen=True)
 class Machined(Found):
-    """Figures of a support vector machine."""
+    """Figures of a fitted support vector machine."""
 
     results: SvmResults
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or
+        """Figure: a field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or
         "recall:CAT" for the share of a class that is found.
         """
         _check(measure)
@@ -108,7 +107,7 @@ class Machined(Found):
         return measure.startswith("stage:") or "seconds" in measure
 
     def classified(self, which: str) -> Classified | None:
-        """Scores of each class, and the confusion matrix."""
+        """Scores of each class, and the confusion matrix of the test samples."""
         return Classified("", self.results.scores)
 
 

@@ -1,4 +1,4 @@
-"""Training runs from the initial weights to the end, one for each rung and seed, as frozen data with a JSON file."""
+"""Training runs from the initial weights to the last epoch, for each rung and seed, as frozen data with a JSON file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ....results.stored import ResultsFile
 
 @dataclass(frozen=True)
 class Trained:
-    """One training run.
+    """Training run of one rung with one seed.
 
-    rung : name of the rung or peer. seed : of initial weights and order.
-    precision : what the rung computes products in.
+    rung : name of the rung or peer. seed : seed of the initial weights and the order of samples.
+    precision : precision of the rung's products.
     history : loss, accuracy and seconds of each epoch.
-    valid_loss, valid_accuracy : of each epoch, on the validation samples; None where there are none.
+    valid_loss, valid_accuracy : for each epoch, on the validation samples; None without validation samples.
     test_loss, test_accuracy : after the last epoch; accuracy is None for a net without classes.
-    test_seconds : of one pass over the test samples; None where it was not timed.
+    test_seconds : seconds of one pass over the test samples; None if not timed.
     """
 
     rung: str
@@ -33,17 +33,17 @@ class Trained:
 
     @property
     def seconds(self) -> float:
-        """Of all epochs."""
+        """Wall time of all epochs in seconds."""
         return sum(self.history.seconds)
 
 
 @dataclass(frozen=True)
 class Trainings(ResultsFile):
-    """Training runs of one net on one data set with the same settings but for the seed.
+    """Training runs of one net on one data set, with the same settings but different seeds and rungs.
 
-    config : the settings as `TrainConfig.as_dict` gives them; the seed is that of the first run.
-    whole : True if every run was made that could be. reasons : why a rung has no run, by its name.
-    kept : number and bytes of the files of weights of a rung's first seed, by its name.
+    config : settings from `TrainConfig.as_dict`; the seed is the first run's.
+    whole : True if every possible run was made. reasons : reasons for rungs without a run, by name.
+    kept : number and bytes of the stored weight files of a rung's first seed, by name.
     """
 
     KIND: ClassVar[str] = "a file of trainings"
@@ -62,5 +62,5 @@ class Trainings(ResultsFile):
     kept: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def find(self, rung: str) -> list[Trained]:
-        """The runs of one rung, by seed."""
+        """Runs of one rung, sorted by seed."""
         return sorted((run for run in self.runs if run.rung == rung), key=lambda run: run.seed)

@@ -1,4 +1,4 @@
-"""Experiments that train to the end, once for each seed: for accuracies and their spread, and curves."""
+"""Experiments that train to the last epoch, once for each seed: for accuracies, their spread, and curves."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ from .trained import Trained, Trainings
 
 @dataclass(frozen=True)
 class Train(TrainingTask):
-    """Training runs, one for each rung and seed.
+    """Experiment that trains once for each rung and seed.
 
-    seeds : of initial weights and order.
-    first : True if one rung is enough: the first that can train here.
-    keep : True if the weights stay on the disk, for experiments that take them from there; a training that was stopped
-    goes on from them.
-    keep_every_epoch : True if those of every epoch do as well.
+    seeds : seeds of the initial weights and the order of samples.
+    first : True if only the first rung that can train here trains.
+    keep : True if the weights are stored for other experiments; an interrupted training continues from them.
+    keep_every_epoch : True if the weights of every epoch are stored too.
     times_tests : True if a pass over the test samples is timed after the training.
-    initial : "pytorch" begins with weights and biases drawn as PyTorch draws them, for `nn.Linear` and `nn.Conv2d`;
-    else with those of `nets.params.initial`.
+    initial : "pytorch" draws the initial weights and biases as PyTorch does for `nn.Linear` and `nn.Conv2d`; empty
+    takes `nets.params.initial`.
     """
 
     kind: ClassVar[str] = "trainings"
@@ -96,7 +95,7 @@ class Train(TrainingTask):
         replace(found, whole=True, kept=kept).save(path)
 
     def _files(self, found: Trainings, rung: str, name: str, folder: Path) -> tuple[int, ...]:
-        """Number and bytes of the files of weights of a rung's first seed, single epochs' among them."""
+        """Number and bytes of the stored weight files of a rung's first seed, with those of single epochs."""
         runs = found.find(rung)
         last = checkpoint_of(folder, name, rung, runs[0].seed) if runs else None
         if last is None or not last.exists():
@@ -108,7 +107,7 @@ class Train(TrainingTask):
         return pytorch_weights(net, seed) if self.initial == "pytorch" else None
 
     def _kept(self, place: Path | None) -> dict[str, Any]:
-        """Arguments of `train` that keep the weights, and go on from those of a stopped run."""
+        """Arguments of `train` that store the weights, and continue an interrupted run from them."""
         if place is None:
             return {}
         return {
@@ -155,7 +154,7 @@ class Train(TrainingTask):
 
 @dataclass
 class _Watch:
-    """Reports each epoch to a watcher: how far the training is, and about how long it still takes."""
+    """Report of each epoch to the progress functions: the number of finished epochs and the estimated seconds left."""
 
     bench: Bench
     doing: str
@@ -176,7 +175,7 @@ class _Watch:
 
 
 def pytorch_weights(net: Net, seed: int) -> dict[str, np.ndarray]:
-    """Initial parameters by name, each uniform from -1 to 1 over the square root of its layer's inputs, as PyTorch
+    """Initial parameters by name, each uniform between -1 and 1 over the square root of its layer's inputs, as PyTorch
     draws weights and biases of its layers.
     """
     slices = param_slices(net)
@@ -190,7 +189,7 @@ def pytorch_weights(net: Net, seed: int) -> dict[str, np.ndarray]:
 
 
 def test_seconds(run: Run, rung: Rung, data: Dataset) -> float:
-    """Seconds of one pass over the test samples by a trainer of this rung: the second of two passes."""
+    """Seconds of one pass over the test samples by a trainer of this rung: the second of two passes is timed."""
     with restore(run.checkpoint, rung) as trainer:
         for _ in range(2):
             start = perf_counter()
@@ -199,17 +198,17 @@ def test_seconds(run: Run, rung: Rung, data: Dataset) -> float:
     return seconds
 
 
-#: Seconds between two checkpoints of a training whose weights are kept.
+#: Seconds between two checkpoints of a training whose weights are stored.
 BETWEEN = 30.0
 
 
 def checkpoint_of(folder: Path, name: str, rung: str, seed: int) -> Path:
-    """The weights that a training of this name keeps of a rung and seed."""
+    """Path of the weights that a training stores for a rung and seed."""
     return file_of(name, folder, f"{rung}.{seed}").with_suffix(".safetensors")
 
 
 def trained(run: Run, seed: int, precision: str) -> Trained:
-    """Stored form of a run."""
+    """Run of `train` in the form that results store."""
     logs = run.history
     scored = any(log.valid_loss is not None for log in logs)
     rated = any(log.train_accuracy is not None for log in logs)
@@ -243,9 +242,9 @@ def _line(run: Trained) -> str:
 
 @dataclass(frozen=True)
 class TrainedRuns(Found):
-    """Training runs; rungs that cannot train here have none.
+    """Figures of training runs; rungs that cannot train here have none.
 
-    full : epochs and samples that times are scaled up to, as `TrainingTask.full` has them.
+    full : epochs and samples to which times are scaled up, as in `TrainingTask.full`.
     """
 
     trainings: Trainings
@@ -253,11 +252,11 @@ class TrainedRuns(Found):
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
-        """True if every run was made that could be."""
+        """True if every possible run was made."""
         return self.trainings.whole
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """The mean over the seeds, with the least and the most of them."""
+        """Figure of a rung: mean, minimum and maximum over the seeds."""
         if measure not in _MEASURES and measure not in KEPT:
             raise no_measure(measure, (*_MEASURES, *KEPT))
         if measure in KEPT:
@@ -272,24 +271,26 @@ class TrainedRuns(Found):
         return value if factor == 1 else scaled(value, factor)
 
     def _steps(self) -> int:
-        """Steps of an epoch."""
+        """Number of steps of an epoch."""
         batch = self.trainings.config.get("batch_size")
         return -(-self.trainings.data.train // batch) if isinstance(batch, int) else 1
 
     def _factor(self, measure: str) -> float:
-        """Factor from a first look to the whole experiment for times; 1 for other measures."""
+        """Factor from a shortened experiment to the whole one for times; 1 for other measures."""
         if not self.full or measure not in ("epoch_seconds", "train_seconds", "seconds"):
             return 1.0
         rows = self.full.get("samples", self.trainings.data.train) / self.trainings.data.train
         return rows * (self.full["epochs"] / max(1, self.trainings.epochs) if measure == "train_seconds" else 1.0)
 
     def _of_files(self, rung: str, measure: str) -> Value | None:
-        """How many files of weights there are of a rung's first seed, single epochs' among them, or their bytes."""
+        """Number of stored weight files of a rung's first seed, with those of single epochs, or their bytes."""
         kept = self.trainings.kept.get(rung)
         return None if kept is None else Value(here=float(kept[measure == "kept_bytes"]))
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """Of the first seed, by epochs: "loss", "accuracy", "seconds", "valid_loss", "valid_accuracy"."""
+        """Points of a curve over the epochs of the first seed: "loss", "accuracy", "seconds", "valid_loss",
+        "valid_accuracy".
+        """
         runs = self.trainings.find(canonical(rung))
         if not runs:
             return None
@@ -316,7 +317,7 @@ def _last(name: str, at: int = -1) -> Any:
     return value
 
 
-#: Measures of the files of weights that a training keeps.
+#: Measures of a training's stored weight files.
 KEPT = ("kept_files", "kept_bytes")
 
 _MEASURES: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """Experiments that time programs with different settings in turns: in each round every program trains all epochs once.
 
-A climb takes its rungs in turns too, but with one setting for all of them.
+A climb times its rungs in turns too, but with one setting for all of them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ....trainers.base import State, Trainer
 from ..experiments import Bench, Found, TrainingTask, canonical, keep, no_measure, read_stored
 from ..results import Value
 
-#: Median of the rounds for one epoch, their mean, the median for all epochs, and the accuracy after the first round.
+#: Measures: an epoch's seconds, median and mean over the rounds; median of all epochs' seconds; accuracy after round 1.
 MEASURES = ("epoch_seconds", "later_seconds", "total_seconds", "test_accuracy")
 
 
 @dataclass(frozen=True)
 class Turns(TrainingTask):
-    """Programs in turns.
+    """Experiment that times programs in turns.
 
-    programs : by name, each the settings of its own, with "rung". rounds : how often each has its turn.
+    programs : settings of each program by name, with "rung". rounds : number of timed rounds.
     """
 
     kind: ClassVar[str] = "turns"
@@ -105,8 +105,8 @@ class Turns(TrainingTask):
 
 @dataclass(frozen=True)
 class TakenTurns:
-    """Seconds of all epochs in each round, and test accuracy after the first round, by program; why a program has none;
-    epochs of a round, and training samples.
+    """Seconds of all epochs in each round, and test accuracy after the first round, by program; reasons for programs
+    without times; epochs of a round, and number of training samples.
     """
 
     seconds: dict[str, tuple[float, ...]]
@@ -118,7 +118,7 @@ class TakenTurns:
 
 @dataclass(frozen=True)
 class TurnsFound(Found):
-    """Figures of programs that took turns. full : as `TrainingTask.full`. rungs : of each program."""
+    """Figures of programs that were timed in turns. full : see `TrainingTask.full`. rungs : rung of each program."""
 
     taken: TakenTurns
     full: dict[str, int]

@@ -1,4 +1,4 @@
-"""A reproduced report as tables, pictures and a page: reported figures next to measured ones.
+"""Reproduced report as tables, pictures and a page: reported figures next to measured ones.
 
 It imports report/, and results.py of the folder above. Begin with page.py.
 """

@@ -8,7 +8,7 @@ from ..results import UNITS, Column, Value
 
 
 def shown(value: float | None, unit: str) -> str:
-    """A figure in base units as text in the unit of its column, without the unit; nothing for None."""
+    """Figure in base units as text in the unit of its column, without the unit; empty for None."""
     if value is None:
         return ""
     scaled = value / UNITS[unit]
@@ -24,7 +24,7 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def stated(value: float | None, unit: str) -> str:
-    """A figure of a report as `shown` gives it, with as many digits as the report has."""
+    """Figure stated by a report as text, with as many digits as the report has."""
     if value is None or unit == "%":
         return shown(value, unit)
     return max(shown(value, unit), f"{value / UNITS[unit]:,.10g}", key=len)
@@ -36,7 +36,7 @@ def measured(value: Value, unit: str) -> str:
     return shown(value.here, unit) + signs * (value.here is not None)
 
 
-#: Fields of a figure that a sign marks, the sign, and what it means.
+#: Fields of a figure with a sign in tables, the sign, and its meaning.
 SIGNS = (
     ("scaled", "*", "measured on a part of the work, and scaled up"),
     ("disturbed", "\N{DAGGER}", "disturbed: other processes kept more than a tenth of the cores busy meanwhile"),
@@ -44,13 +44,13 @@ SIGNS = (
 
 
 def legend(values: Iterable[Value]) -> list[str]:
-    """Meaning of each sign that these figures have."""
+    """Meanings of the signs that these figures have, a line for each."""
     shown_here = [value for value in values if value.here is not None]
     return [f"{sign} {text}" for name, sign, text in SIGNS if any(getattr(value, name) for value in shown_here)]
 
 
 def spread(value: Value, unit: str) -> str:
-    """The range of what was measured, where there is one that can be seen."""
+    """Range of the measured figures as text; empty if its ends look equal."""
     if value.least is None or value.most is None:
         return ""
     low, high = shown(value.least, unit), shown(value.most, unit)
@@ -58,10 +58,10 @@ def spread(value: Value, unit: str) -> str:
 
 
 def head(column: Column) -> str:
-    """A column's head with its unit."""
+    """Head of a column, with its unit."""
     return f"{column.head}, {column.unit}" if column.unit not in ("", "x") else column.head
 
 
 def ratio(value: Value) -> float | None:
-    """The measured figure over the reported one; None if either is missing."""
+    """Measured figure divided by the reported one; None if either is missing."""
     return value.here / value.reported if value.here is not None and value.reported else None

@@ -1,4 +1,4 @@
-"""The pictures of a reproduced report as files: SVG for documents, PNG for everything else."""
+"""Pictures of a reproduced report as files: SVG for documents, PNG for other programs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from . import pictures
 
 
 def write_pictures(found: Reproduction, folder: Path) -> int:
-    """Write every picture of a reproduction into a folder, and return how many there are; none where matplotlib is
-    missing.
-    """
+    """Write every picture of a reproduction into a folder; return their number, 0 without matplotlib."""
     count = 0
     folder.mkdir(exist_ok=True)
     for name, alt, draw in _drawn(found):

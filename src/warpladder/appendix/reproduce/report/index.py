@@ -1,6 +1,4 @@
-"""The page of all reports that a folder holds: a row for each, with how much of it is measured and one figure of it
-next to ours.
-"""
+"""Page of all reports in a folder: a row for each with the measured share and one figure, as reported and measured."""
 
 from __future__ import annotations
 
@@ -22,9 +20,9 @@ from .prose import prose
 
 @dataclass(frozen=True)
 class Entry:
-    """One report of a folder.
+    """Report in a folder, for the page of all reports.
 
-    name, title : of the report. link : its page. found : what was measured; None if nothing was yet, for this reason.
+    name, title : of the report. link : path of its page. found : its results; None if there are none, with the reason.
     """
 
     name: str
@@ -35,12 +33,12 @@ class Entry:
 
 
 def write_index(entries: Sequence[Entry], path: str | os.PathLike[str]) -> None:
-    """Write the page; an old one stays whole until the new one is on the disk."""
+    """Write the page of all reports to a file, atomically."""
     write_atomically(path, index(entries))
 
 
 def index(entries: Sequence[Entry]) -> str:
-    """The page's text."""
+    """HTML of the page of all reports."""
     table = drawn("Reports", ("report", "reported", "here"), map(_row, entries), text=(0,))
     quick = any(each.found is not None and each.found.quick for each in entries)
     warning = (
@@ -78,12 +76,12 @@ def _row(entry: Entry) -> tuple[str, list[str]]:
 
 
 def _with(figure: str, column: Column) -> str:
-    """A figure with its unit."""
+    """Figure as text with its unit."""
     return f"{figure} {escape(column.unit)}" if figure and column.unit not in ("", "x") else figure
 
 
 def _extent(found: Reproduction) -> str:
-    """Measured share of a report, and the machine."""
+    """Measured share of a report's experiments and figures, and the machine, as HTML."""
     whole, every = len(found.measured), len(found.measured) + len(found.missing)
     values = [
         value for section in found.sections for table in section.tables for row in table.rows for value in row.values
@@ -103,13 +101,14 @@ def _extent(found: Reproduction) -> str:
 
 
 def _small(text: str) -> str:
-    """A line below a report's name."""
+    """HTML of a small line below a report's name."""
     return f'<span class="options">{escape(text)}</span>'
 
 
 def headline(found: Reproduction) -> tuple[str, Column, Value] | None:
-    """The figure that stands for a report: the one that it names, or where that was not measured, the first one that is
-    next to one of the report.
+    """Figure that represents a report on the page of all reports: its label, column and value.
+
+    The report's own headline; if that was not measured, the first measured figure that the report states too.
     """
     first = None
     for section in found.sections:

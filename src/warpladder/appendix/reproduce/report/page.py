@@ -1,6 +1,4 @@
-"""The page of a reproduced report, or of several reproductions of it next to each other: one HTML file that needs
-nothing else.
-"""
+"""Page of a reproduced report, or of several reproductions of one report: one HTML file without other files."""
 
 from __future__ import annotations
 
@@ -26,24 +24,24 @@ from .tables import table
 def write_page(
     found: Reproduction | Sequence[Reproduction], path: str | os.PathLike[str], labels: Sequence[str] = ()
 ) -> None:
-    """Write the page; an old one stays whole until the new one is on the disk."""
+    """Write the page of a reproduced report to a file, atomically."""
     write_atomically(path, page(found, labels))
 
 
 def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = ()) -> str:
-    """The page's text.
+    """HTML of the page of a reproduced report.
 
     Parameters
     ----------
     found : Reproduction or sequence of Reproduction
-        One, or several of the same report: their figures stand next to each other.
+        One reproduction, or several of one report, whose figures are shown next to each other.
     labels : sequence of str
-        What each of several is called, as "H100" and "H200".
+        Names of the reproductions, as "H100" and "H200".
 
     Raises
     ------
     ResultsError
-        They are not of one report, or their tables are not the same.
+        The reproductions are not of one report, or their tables differ.
     """
     every = [found] if isinstance(found, Reproduction) else list(found)
     labels = list(labels) or ([""] if len(every) == 1 else [f"{at}" for at in range(1, len(every) + 1)])
@@ -75,7 +73,7 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
 
 
 def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
-    """First section: the report, remarks, and the largest differences."""
+    """HTML of the first section: the report, remarks, and the largest differences."""
     out = [prose(every[0].about)]
     ends = []
     for each, label in zip(every, labels, strict=True):
@@ -100,7 +98,7 @@ def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
 
 
 def _measured(found: Reproduction) -> str:
-    """Number of figures, and the meaning of the signs."""
+    """HTML of the number of measured figures, and the meanings of the signs."""
     values = [
         value for section in found.sections for table in section.tables for row in table.rows for value in row.values
     ]
@@ -113,7 +111,7 @@ def _measured(found: Reproduction) -> str:
 
 
 def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
-    """A section: bars first, then tables, why they differ, and the other pictures."""
+    """HTML of a section: bars first, then tables, reasons for differences, and the other pictures."""
     first = same[0]
     out = [prose(first.text)] if first.text else []
     out.append(claims([section.claims for section in same], labels))
@@ -153,7 +151,7 @@ def _head(label: str, title: str) -> str:
 
 
 def _machine(found: Reproduction, label: str) -> str:
-    """Machine, versions, data, and how each experiment was made."""
+    """HTML of the machine, versions, data, and the record of each experiment."""
     machine, gpu = found.machine, found.machine.gpu
     facts = [("processor", f"{machine.cpu}, {machine.cores} cores")]
     if gpu:

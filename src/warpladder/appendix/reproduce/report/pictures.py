@@ -15,12 +15,12 @@ from .figures import head, measured, shown, stated
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: How curves of other sources than this reproduction are marked in words.
+#: Suffixes of the names of curves, by source.
 SOURCES = {"here": "", "reported": " (reported)", "theirs": " (their program)"}
 
 
 def lines_alt(picture: Lines) -> str:
-    """Alternative text of the picture."""
+    """Alternative text of a picture of curves: its axes and the end of each curve."""
     ends = [f"{_name(each)} ends at {shown(each.y[-1], picture.y.unit)}" for each in picture.series]
     return f"{picture.title}: {head(picture.y)} against {head(picture.x)}. {', '.join(ends)}."
 
@@ -30,7 +30,7 @@ def _name(series: Series) -> str:
 
 
 def lines(picture: Lines) -> Callable[[Canvas], None]:
-    """Draws curves in one pair of axes; those that a report states are hollow."""
+    """Drawing function for curves in one pair of axes; curves stated by a report are hollow."""
 
     def draw(canvas: Canvas) -> None:
         across, legend = legend_size([clipped(_name(each), 48) for each in picture.series])
@@ -48,7 +48,7 @@ def lines(picture: Lines) -> Callable[[Canvas], None]:
 
 
 def under(picture: Lines) -> list[int]:
-    """Number of later curves that lie on each curve: as good as the same points, to a hundredth of the axis."""
+    """Number of later curves on top of each curve, with equal points to a hundredth of the axis."""
     ys = [value for each in picture.series for value in each.y]
     log = "y" in picture.log and min(ys) > 0
 
@@ -64,8 +64,9 @@ def under(picture: Lines) -> list[int]:
 
 
 def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object], number: int, below: int) -> None:
-    """One curve. One with others on it is wider, and has its markers at other points, so
-    that curves that lie on each other are all seen. below : number of later curves on it.
+    """Draw one curve. A curve under others is wider and has its markers at other points, so that all are visible.
+
+    below : number of later curves on top of it.
     """
     x = [value / UNITS[picture.x.unit] for value in each.x]
     y = [value / UNITS[picture.y.unit] for value in each.y]
@@ -80,12 +81,12 @@ def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object
     )  # fmt: skip
 
 
-#: Shifts in pixels of a mark from its point: above, below, right and left of it.
+#: Shifts in pixels of a mark from its point, in the order of preference.
 SHIFTS = ((0, 8), (0, -16), (16, -4), (-16, -4), (14, 8), (-14, 8), (14, -16), (-14, -16))
 
 
 def _marks(ax: Axes, picture: Lines) -> None:
-    """A text next to each marked point, where no other text or point is; none where there is no such place."""
+    """Draw a text next to each marked point, if a place without other texts or points is free."""
     ax.get_xlim(), ax.get_ylim()  # scales are up to date from here on
     points = [
         (text, ax.transData.transform((x / UNITS[picture.x.unit], y / UNITS[picture.y.unit])))
@@ -107,7 +108,7 @@ def _marks(ax: Axes, picture: Lines) -> None:
 
 
 def _axes(ax: Axes, picture: Lines) -> None:
-    """Scales, ticks and labels."""
+    """Set scales, ticks and labels of the axes."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     for name, axis, column in (("x", ax.xaxis, picture.x), ("y", ax.yaxis, picture.y)):
@@ -132,7 +133,7 @@ def _decades(picture: Lines, name: str) -> float:
 
 
 def bars_alt(picture: Bars) -> str:
-    """Alternative text of the picture."""
+    """Alternative text of a picture of bars: each row with its figures."""
     parts = []
     for label, value in zip(picture.labels, picture.values, strict=True):
         figures = [f"{called} {text}" for called, text in _texts(value, picture.column) if text]
@@ -149,7 +150,7 @@ def _texts(value: Value, column: Column) -> list[tuple[str, str]]:
     ]
 
 
-#: How the bars of each source look: hatched paper, grey, or filled.
+#: Looks of the bars of each source: hatched, outlined or filled.
 _LOOKS: tuple[tuple[str, str, dict], ...] = (
     ("reported", "reported", {"facecolor": PAPER, "edgecolor": PEER, "hatch": "////", "linewidth": 1.2}),
     ("theirs", "their program, H200", {"facecolor": PAPER, "edgecolor": INK, "linewidth": 1.2}),
@@ -158,7 +159,7 @@ _LOOKS: tuple[tuple[str, str, dict], ...] = (
 
 
 def bars(picture: Bars) -> Callable[[Canvas], None]:
-    """Draws up to three bars for each row: reported, of the authors' program, and measured here."""
+    """Drawing function for up to three bars for each row: reported, of the authors' program, and measured here."""
     looks = [look for look in _LOOKS if any(getattr(value, look[0]) is not None for value in picture.values)]
     unit = UNITS[picture.column.unit]
 
@@ -192,7 +193,7 @@ def bars(picture: Bars) -> Callable[[Canvas], None]:
 
 
 def _bar_axis(ax: Axes, picture: Bars, figures: Sequence[float]) -> float:
-    """Scale and label of the bars' axis, for figures in the column's unit. Returns where bars begin."""
+    """Set scale and label of the bars' axis, for figures in the column's unit. Returns the start of the bars."""
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     low = 0.0

@@ -1,4 +1,4 @@
-"""Texts of a reproduced report as HTML: sentences with commands in them, claims with their verdicts."""
+"""HTML of a report's texts: sentences with commands, and claims with their verdicts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .figures import measured, shown, spread
 
 
 def prose(text: str, kind: str = "note") -> str:
-    """A paragraph; `commands` in it break between words and never within an option."""
+    """HTML of a paragraph; its `commands` break between words and never within an option."""
     return f'<p class="{kind}">{inline(text)}</p>'
 
 
 def inline(text: str) -> str:
-    """A text with its `commands`."""
+    """HTML of a text with its `commands`."""
 
     def command(found: re.Match[str]) -> str:
         return f"<code>{' '.join(f'<span>{word}</span>' for word in found[1].split())}</code>"
@@ -30,12 +30,12 @@ def inline(text: str) -> str:
     return "".join(each for pair in zip_longest(plain, commands, fillvalue="") for each in pair)
 
 
-#: Class of each verdict.
+#: CSS class of each verdict.
 LOOKS = {"holds": "good", "holds here only": "partly", "does not hold": "bad", "cannot be judged": "open"}
 
 
 def claims(same: Sequence[Sequence[Claim]], labels: Sequence[str]) -> str:
-    """Claims of a section, as each of several reproductions judges them."""
+    """HTML of the claims of a section, with the verdicts of each of several reproductions."""
     out = []
     for number, first in enumerate([*max(same, key=len)]):
         lines = [f"<b>{inline(first.claim)}</b>", escape(wanted(first))]
@@ -55,7 +55,7 @@ def claims(same: Sequence[Sequence[Claim]], labels: Sequence[str]) -> str:
 
 
 def figure(claim: Claim) -> str:
-    """The figure measured here, with its unit and its range."""
+    """Text of a claim's measured figure, with its unit and range."""
     if claim.value is None:
         return ""
     between = spread(claim.value, claim.unit)
@@ -63,7 +63,7 @@ def figure(claim: Claim) -> str:
 
 
 def wanted(claim: Claim) -> str:
-    """The report's figure and the tolerance."""
+    """Text of the report's figure and the tolerance of a claim."""
     ends = [None if end is None else shown(end, claim.unit) for end in (claim.least, claim.most)]
     if ends == [None, None]:
         return ""
@@ -78,7 +78,7 @@ def _unit(claim: Claim) -> str:
 
 
 def diagram(planned: Diagram) -> str:
-    """Boxes in a row, with arrows between them if it flows."""
+    """HTML of boxes in a row, with arrows between them if the diagram flows."""
     boxes = []
     for box in planned.boxes:
         text = f'<span class="options">{inline(box.text)}</span>' if box.text else ""

@@ -1,7 +1,7 @@
-"""Several reproductions of one report with the same tables and rows, so that they stand next to each other.
+"""Alignment of several reproductions of one report: all get the same tables and rows, to be shown next to each other.
 
-Launches differ between GPUs, a first look leaves tables out, and a CPU has other reasons than a GPU: a row that only
-one of them has is a row without a figure for the others.
+Launches differ between GPUs, a quick reproduction leaves tables out, and a CPU has other reasons than a GPU: a row of
+only one reproduction becomes a row without a figure in the others.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ....errors import ResultsError
 from ..figure import Value
 from ..results import ReportRow, ReportTable, Reproduction, Section
 
-#: Why a row has no figure in one of several reproductions.
+#: Reason why a row has no figure in one of several reproductions.
 ELSEWHERE = "no such row there"
 
 
 def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
-    """Raise `ResultsError`, which names the first that does not fit, where these are not of one report."""
+    """Raise `ResultsError` with the first name that is not a reproduction of the same report."""
     first = every[0]
     for other, name in zip(every[1:], names[1:], strict=True):
         if other.report != first.report:
@@ -30,7 +30,7 @@ def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
 
 
 def aligned(every: Sequence[Reproduction]) -> list[Reproduction]:
-    """The reproductions with all sections, tables, rows and claims that any of them has, in one order."""
+    """Reproductions in which each has all sections, tables, rows and claims of all, in one order."""
     if len(every) == 1:
         return list(every)
     sections = _union([each.sections for each in every], lambda section: section.title, _empty_section)
@@ -48,7 +48,9 @@ def aligned(every: Sequence[Reproduction]) -> list[Reproduction]:
 
 
 def _union(every: Sequence[Sequence[Any]], name: Any, empty: Any) -> list[list[Any]]:
-    """Each list with the items of all, by name, in the order in which they first come; what one lacks is empty."""
+    """Each list with the items of all lists, matched by name, in the order of their first appearance; missing items
+    are empty.
+    """
     kinds: list[dict[Any, Any]] = []
     for items in every:
         named: dict[Any, Any] = {}
@@ -64,7 +66,7 @@ def _union(every: Sequence[Sequence[Any]], name: Any, empty: Any) -> list[list[A
 
 
 def _shape(table: ReportTable) -> Any:
-    """Identity of a table: one that another version of warpladder made with other columns is another table."""
+    """Identity of a table: its title, heads and columns, since another version of warpladder may have other columns."""
     return table.title, table.heads, table.columns
 
 

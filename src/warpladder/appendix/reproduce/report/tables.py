@@ -1,6 +1,4 @@
-"""The tables of a reproduced report as HTML; several reproductions of it, of several machines, stand in columns next to
-each other.
-"""
+"""Tables of a reproduced report as HTML; several reproductions are columns next to each other."""
 
 from __future__ import annotations
 
@@ -13,15 +11,15 @@ from ....report.html import table as drawn
 from ..results import ReportRow, ReportTable, Value
 from .figures import head, legend, measured, spread, stated
 
-#: What a figure may come from, besides having been measured, and how that is called in the head of its column.
+#: Sources of figures that are not measured here, and their names in a column's head.
 STATED = (("reported", "reported"), ("theirs", "their program, H200"))
 
 SOURCES = ("reported", "theirs", "here")
 
 
 def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
-    """One table of a report, as each of several reproductions has it, each under its label; texts of a row stand below
-    each other, so that figures begin in the second column.
+    """HTML of one table of a report, with a column of figures for each reproduction under its label. The texts of a row
+    are below each other in the first column.
     """
     first = tables[0]
     common = shared([row.reason for row in first.rows]) if len(tables) == 1 else ()
@@ -54,16 +52,16 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
 
 
 def _below(texts: Sequence[str]) -> str:
-    """Texts of a row or a head, the second and further ones smaller and below the first."""
+    """HTML of the texts of a row or head: the first, and the others smaller below it."""
     return escape(texts[0]) + "".join(f'<span class="options">{escape(text)}</span>' for text in texts[1:] if text)
 
 
 def shared(reasons: Sequence[str]) -> tuple[str, ...]:
-    """Reasons that stand in `MANY` rows or more: they are stated once, below the table."""
+    """Reasons that apply to `MANY` rows or more: each is stated once, below the table."""
     return tuple(reason for reason in dict.fromkeys(reasons) if reason and reasons.count(reason) >= MANY)
 
 
-#: Rows with one reason, from which on it is stated once.
+#: Fewest rows with one reason for which it is stated once.
 MANY = 3
 
 
@@ -72,14 +70,16 @@ def _any(table: ReportTable, at: int, name: str) -> bool:
 
 
 def _cell(value: Value, unit: str) -> str:
-    """Measured figure, with its range below."""
+    """HTML of a measured figure, with its range below."""
     found = f"<b>{escape(measured(value, unit))}</b>" if value.here is not None else ""
     between = spread(value, unit)
     return found + (f'<span class="options">{escape(between)}</span>' if between else "")
 
 
 def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
-    """Remarks on a row: its rung, a note, and the reason for a missing figure, with its machine if others have it."""
+    """HTML of the remarks on a row: its rung, a note, and the reason for a missing figure, with the label if others
+    differ.
+    """
     everywhere = len({row.reason for row in rows}) == 1
     remarks = [
         *dict.fromkeys(row.rung for row in rows if row.rung),

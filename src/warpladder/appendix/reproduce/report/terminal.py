@@ -1,4 +1,4 @@
-"""Tables of a reproduced report for a terminal: in each cell the reported figure above the measured one."""
+"""Tables of a reproduced report for a terminal: each cell has the reported figure above the measured one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def show(found: Reproduction, out: Console) -> None:
 
 
 def show_several(every: Sequence[Reproduction], labels: Sequence[str], out: Console) -> None:
-    """Print the tables of several reproductions of one report, with a column for each of them, and their verdicts."""
+    """Print the tables of several reproductions of one report, with a column for each, and their verdicts."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Drawn
 
@@ -88,12 +88,12 @@ def show_several(every: Sequence[Reproduction], labels: Sequence[str], out: Cons
         out.print(f"\n{line}", markup=False)
 
 
-#: How each verdict is printed.
+#: Style of each printed verdict.
 STYLES = {"holds": "green", "holds here only": "yellow", "does not hold": "red", "cannot be judged": "dim"}
 
 
 def drawn(table: ReportTable) -> Drawn:
-    """One table: in each cell the reported figure, that of the authors' own program, and the measured one."""
+    """Table for the terminal: each cell has the reported figure, the authors' own program's, and the measured one."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Drawn
 
@@ -128,11 +128,11 @@ def absent(table: ReportTable) -> list[str]:
 
 
 def used(table: ReportTable) -> list[tuple[str, str]]:
-    """The sources that the table has figures of."""
+    """Sources, (field, name), of which the table has figures."""
     values = [value for row in table.rows for value in row.values]
     return [(name, called) for name, called in SOURCES if any(getattr(value, name) is not None for value in values)]
 
 
 def figure_of(value: Value, source: str, unit: str) -> str:
-    """The figure of one source."""
+    """Text of the figure of one source: "reported", "theirs" or "here"."""
     return measured(value, unit) if source == "here" else stated(getattr(value, source), unit)
