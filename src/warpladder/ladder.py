@@ -1,4 +1,4 @@
-"""The ladder: every rung in order, the peers, and the names that a rung from outside is made with."""
+"""Ladder: every rung in order, the peers, and rungs of users' files, found by their names."""
 
 from __future__ import annotations
 
@@ -88,20 +88,21 @@ PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PE
 
 @called_by_name
 def find(name: str, **options: Any) -> Rung:
-    """The rung or peer of a name, or the rung that a file defines, with options.
+    """Rung or peer of a name, or the rung that a file defines, with options.
 
     Parameters
     ----------
     name : str
         "naive"; "./mine.py" for a file; or an operation and its file, "linear.forward=mine.cu". Options may follow, as
+        in
         "naive:block_size=512:feed=streamed".
     **options
-        Options by their names, which go before those of the text.
+        Options by name; they override those in `name`.
 
     Raises
     ------
     RungError
-        There is no such rung, or it has no such option: one line with the nearest names.
+        The rung or the option is unknown: one line with the nearest names.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def find(name: str, **options: Any) -> Rung:
 
 
 def _split(name: str) -> tuple[str, list[str]]:
-    """The name of a rung, or the path of its file, and the options after it, each as "block_size=512"."""
+    """Name of a rung, or the path of its file, and the options after it, each as "block_size=512"."""
     if _own_op.is_own_op(name):
         return _own_op.split(name)
     place, ending, rest = name.partition(".py:")
@@ -125,7 +126,7 @@ def _split(name: str) -> tuple[str, list[str]]:
 
 
 def read_options(rung: Rung, texts: list[str]) -> dict[str, Any]:
-    """The values of options that are written after a rung's name."""
+    """Values of a rung's options by name, from texts such as "block_size=512"."""
     kinds = {name: kind for name, kind, _ in rung.options.known()}
     out: dict[str, Any] = {}
     for each in texts:
@@ -141,7 +142,7 @@ def read_options(rung: Rung, texts: list[str]) -> dict[str, Any]:
 
 
 def _plain(name: str) -> Rung:
-    """The rung of a name with no option set."""
+    """Rung of a name without options. Raises `RungError` for an unknown name."""
     if _own_op.is_own_op(name):
         return _own_op.load(name)
     if _outside.is_path(name):
@@ -157,32 +158,29 @@ def _plain(name: str) -> Rung:
 
 
 def _names() -> list[str]:
-    """The names of rungs and peers, without options."""
+    """Names of all rungs and peers, without options."""
     return list(dict.fromkeys(rung.base.name for rung in LADDER + PEERS))
 
 
 @called_by_name
 def load(path: str | os.PathLike[str]) -> Rung:
-    """The rung that a Python file of one's own defines as `RUNG`.
+    """Rung that a user's Python file defines as `RUNG`.
 
     Parameters
     ----------
     path : path
-        Of a file that ends in .py. A file that was loaded before and has not changed since gives the same rung.
+        Path of a file that ends in .py. An unchanged file that was loaded before gives the same rung object.
 
     Raises
     ------
     RungError
-        The file is missing, fails, or defines no rung that the ladder can take: one line with where
-        and why.
+        The file is missing, fails, or defines no valid rung: one line with the place and the reason.
     """
     return _outside.load(path, _names())
 
 
 def spelled(rung: Rung) -> str | None:
-    """The text by which `find` gives this rung in another process, its file by its whole path; None where nothing gives
-    it.
-    """
+    """Text by which `find` gives this rung in another process, with absolute paths; None if no text does."""
     name = rung.name
     if _own_op.is_own_op(name):
         return _own_op.absolute(name)
@@ -197,7 +195,7 @@ def spelled(rung: Rung) -> str | None:
 
 
 def is_peer(rung: Rung) -> bool:
-    """True if a rung is the program of others, with options or without."""
+    """True if a rung is a peer: the program of another project, with options or without."""
     return rung.peer
 
 

@@ -1,1 +1,1 @@
-"""Sum of the gradients of a batch in slices. It imports ops/engine. Begin with naive.cu."""
+"""Gradient accumulation: sums of the gradients of a batch's slices. It imports ops/engine. Begin with naive.cu."""

@@ -1,4 +1,4 @@
-"""Sum of the gradients of slices as kernels."""
+"""CUDA launcher of gradient accumulation over the slices of a batch."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveAccumulate(KernelAccumulate):
-    """One thread for each number."""
+    """Gradient accumulation by one thread for each number."""
 
     def __init__(self, device: Device, total: Array, part: Array, block_size: int) -> None:
         super().__init__(device, total, part, block_size)

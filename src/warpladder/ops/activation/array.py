@@ -1,4 +1,4 @@
-"""Activations as array expressions."""
+"""Activations as array expressions of NumPy or CuPy."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -12,7 +12,7 @@ from .reference import CUBE, ROOT
 
 
 class ArrayActivation(Op):
-    """y = f(x), dx = f'(x) dy; intermediate results are in one scratch array (capacity, *shape)."""
+    """Activation as array expressions: y = f(x), dx = f'(x) dy, with one scratch array (capacity, *shape)."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
@@ -32,7 +32,7 @@ class ArrayActivation(Op):
             t.dx[:n] *= t.dy[:n]
 
     def number(self, value: float) -> Any:
-        """A number in the format of the arrays."""
+        """Scalar `value` in the element type of the arrays."""
         return self.buffers.x.dtype.type(value)
 
 

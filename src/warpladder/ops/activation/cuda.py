@@ -1,4 +1,4 @@
-"""Activations as kernels."""
+"""CUDA launcher of the activations."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveActivation(Segment):
-    """One thread for each number: y = f(x), dx = f'(x) dy."""
+    """Activation by one thread for each number: y = f(x), dx = f'(x) dy."""
 
     cost = 2
 

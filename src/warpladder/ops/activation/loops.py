@@ -23,7 +23,7 @@ def backward(function: int, slope: float, saved: np.ndarray, dy: np.ndarray, dx:
 
 
 class LoopsActivation(Op):
-    """y = f(x), dx = f'(x) dy. dx may be dy."""
+    """Activation in compiled loops: y = f(x), dx = f'(x) dy. dx may be dy."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)

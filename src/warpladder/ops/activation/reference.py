@@ -1,4 +1,4 @@
-"""Activations as the textbook has them: value and derivative of each, in float64."""
+"""Textbook formulas of the activations, in float64: value and derivative of each."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def expit(x: np.ndarray) -> np.ndarray:
 
 
 def _cubic(x: np.ndarray) -> np.ndarray:
-    """v with tanh(v / 2) = 2 s(v) - 1: the argument of the sigmoid s that approximates P(X <= x)."""
+    """Argument v of the sigmoid s in GELU's approximation: P(X <= x) ~ s(v), with v = 2 ROOT (x + CUBE x^3)."""
     return 2 * ROOT * (x + CUBE * x**3)
 
 
@@ -39,7 +39,7 @@ def _gelu(layer: GELU, x: np.ndarray) -> np.ndarray:
 
 
 def _gelu_derivative(layer: GELU, x: np.ndarray) -> np.ndarray:
-    """P(X <= x) + x p(x) of a standard normal X, or that of the approximation."""
+    """GELU's derivative P(X <= x) + x p(x) for a standard normal X, or the derivative of its tanh approximation."""
     if layer.approximate == "none":
         return erfc(-x / np.sqrt(2)) / 2 + x * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
     v, rise = _cubic(x), 2 * ROOT * (1 + 3 * CUBE * x**2)
@@ -60,21 +60,21 @@ FUNCTIONS: dict[type[Layer], tuple[Function, Function]] = {
 
 
 def forward(layer: Layer, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
-    """y = f(x)."""
+    """Activation y = f(x) in float64."""
     return FUNCTIONS[type(layer)][0](layer, x)
 
 
 def backward(layer: Layer, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(dx,): dx = f'(x) dy."""
+    """Input gradient (dx,) of an activation: dx = f'(x) dy, in float64."""
     saved = forward(layer, x) if layer.reads_output else x
     return (FUNCTIONS[type(layer)][1](layer, saved) * dy,)
 
 
 def has_kinks(layer: Layer) -> bool:
-    """True if the derivative jumps somewhere."""
+    """True if the activation's derivative jumps at some x."""
     return isinstance(layer, LeakyReLU) and layer.negative_slope != 1
 
 
 def margin(layer: Layer, x: np.ndarray) -> np.ndarray:
-    """Distance of each sample's closest x from LeakyReLU's kink at 0, (n,), as ReLU's; inf of smooth functions."""
+    """Distance (n,) of each sample's closest x from LeakyReLU's kink at 0; inf for smooth functions."""
     return margin_of_zero(layer, x) if has_kinks(layer) else np.full(len(x), np.inf)  # type: ignore[arg-type]

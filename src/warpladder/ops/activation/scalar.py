@@ -1,6 +1,6 @@
-"""Activations of one number, for compiled loops: value and derivative by a function's number.
+"""Activations of one number, for compiled loops: value and derivative, selected by the function's number.
 
-Compiled code on the CPU, on the rungs loops and native, inserts these functions; Python does not call them.
+Compiled code on the CPU, on the rungs loops and native, inlines these functions; Python does not call them.
 """
 
 import math
@@ -18,7 +18,7 @@ DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 def number(layer: Layer) -> int:
-    """Number of a layer's function."""
+    """Number of an activation layer's function, for `value` and `derivative`."""
     return GELU_TANH if isinstance(layer, GELU) and layer.approximate == "tanh" else NUMBERS[type(layer)]
 
 
@@ -28,7 +28,7 @@ def slope(layer: Layer) -> float:
 
 
 def value(function: int, slope: float, x: float) -> float:
-    """f(x)."""
+    """Activation f(x) of one number."""
     if function == TANH:
         return math.tanh(x)
     if function == SIGMOID:
@@ -43,7 +43,7 @@ def value(function: int, slope: float, x: float) -> float:
 
 
 def derivative(function: int, slope: float, saved: float) -> float:
-    """f'(x). saved : the output of Tanh and Sigmoid, the input of the others."""
+    """Derivative f'(x) of an activation. saved : the output f(x) of Tanh and Sigmoid, the input x of the others."""
     if function == TANH:
         return 1 - saved * saved
     if function == SIGMOID:

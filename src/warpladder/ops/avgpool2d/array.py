@@ -1,4 +1,4 @@
-"""Average pooling as one pass over the whole batch for each place in the window, or one sum over the plane."""
+"""Average pooling as array expressions: a pass over the batch for each offset in a window, or one sum."""
 
 from ...nets import Layer
 from ..engine.base import Buffers, Op, module_of
@@ -6,7 +6,9 @@ from .reference import positions
 
 
 class ArrayAvgPool2d(Op):
-    """y = the mean of each window; dx = the sum of dy over the windows of a pixel, each divided by its area."""
+    """Average pooling as array expressions: y = the mean of each window; dx = sum of dy / area over the windows that
+    hold a pixel.
+    """
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)

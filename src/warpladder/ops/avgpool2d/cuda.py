@@ -1,4 +1,4 @@
-"""Average pooling as kernels."""
+"""CUDA launcher of average pooling."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveAvgPool2d(Segment):
-    """An output's thread adds its window; an input's thread adds the gradients of the windows over it."""
+    """Average pooling: one thread for each output sums its window, one for each input sums its windows' gradients."""
 
     cost = 2
 

@@ -1,4 +1,4 @@
-"""Average pooling as nested loops. Shapes: x (n, c, h, w), y (n, c, oh, ow)."""
+"""Average pooling as nested compiled loops. Shapes: x (n, c, h, w), y (n, c, oh, ow)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Batch normalisation: each channel's numbers of a batch, less their mean and over their deviation, then an affine map.
+"""Batch normalisation: each channel minus its mean over the batch, divided by its deviation, then an affine map.
 
 It imports ops/engine. Begin with reference.py.
 """

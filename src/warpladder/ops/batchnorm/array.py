@@ -1,4 +1,4 @@
-"""Batch normalisation as array expressions; means are taken in float64."""
+"""Batch normalisation as array expressions; means are computed in float64."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..engine.base import Array, Buffers, Op, module_of
 
 
 class ArrayBatchNorm(Op):
-    """Normalised numbers z stay for the backward pass, (capacity, *shape); predictions need none."""
+    """Batch normalisation as array expressions; normalised numbers (capacity, *shape) stay for the backward pass."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
@@ -22,11 +22,11 @@ class ArrayBatchNorm(Op):
         self.factor: Array = None  # 1 / sqrt(var + eps) of the batch, (channels,) float64
 
     def _wide(self, a: Array) -> Array:
-        """Numbers (channels,) rounded to the arrays' format, in the shape that multiplies x."""
+        """Numbers (channels,) rounded to the arrays' element type, reshaped to broadcast over x."""
         return a.astype(self.element).reshape(self.shape)
 
     def _map(self, z: Array, out: Array) -> None:
-        """out = z w + b; out may be z if the layer has neither."""
+        """Write the affine map out = z w + b; without w and b, out = z. out may be z."""
         t = self.buffers
         if t.w is None:
             if out is not z:

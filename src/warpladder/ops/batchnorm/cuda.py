@@ -1,4 +1,4 @@
-"""Batch normalisation as kernels."""
+"""CUDA launcher of batch normalisation."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveBatchNorm(Segment):
-    """A block for each channel's sums, a thread for each number; a batch comes in one slice."""
+    """Batch normalisation: one block sums a channel, one thread normalises a number; a batch is one slice."""
 
     cost = 4
 

@@ -1,4 +1,4 @@
-"""Batch normalisation as nested loops over channels, samples and pixels; sums are float64."""
+"""Batch normalisation as nested compiled loops over channels, samples and pixels; sums are float64."""
 
 import math
 
@@ -11,7 +11,7 @@ from ..jit.cache import compiled
 
 @compiled
 def statistics(x: np.ndarray, n: int, mean: np.ndarray, var: np.ndarray) -> None:
-    """Mean and biased variance of each channel, (channels,) float64, over n samples of x (capacity, channels, size)."""
+    """Write mean and biased variance (channels,) float64 over n samples of x (capacity, channels, size)."""
     count = n * x.shape[2]
     for c in range(x.shape[1]):
         total = 0.0
@@ -28,7 +28,7 @@ def statistics(x: np.ndarray, n: int, mean: np.ndarray, var: np.ndarray) -> None
 
 @compiled(error_model="numpy")
 def move(held: np.ndarray, of_batch: np.ndarray, momentum: float, scale: float) -> None:
-    """held = (1 - momentum) held + momentum scale of_batch."""
+    """Move running statistics (channels,): held = (1 - momentum) held + momentum scale of_batch."""
     for c in range(len(held)):
         held[c] = (1 - momentum) * held[c] + momentum * (scale * of_batch[c])
 
@@ -37,7 +37,7 @@ def move(held: np.ndarray, of_batch: np.ndarray, momentum: float, scale: float) 
 def normalise(
     x: np.ndarray, y: np.ndarray, n: int, mean: np.ndarray, var: np.ndarray, eps: float, w: np.ndarray, b: np.ndarray
 ) -> None:
-    """y = (x - mean) / sqrt(var + eps) w + b."""
+    """Normalise n samples: y = (x - mean) / sqrt(var + eps) w + b, by channel."""
     for c in range(x.shape[1]):
         factor = 1 / math.sqrt(var[c] + eps)
         for sample in range(n):
@@ -49,7 +49,7 @@ def normalise(
 def parameter_gradients(
     x: np.ndarray, dy: np.ndarray, n: int, mean: np.ndarray, var: np.ndarray, eps: float, dw: np.ndarray, db: np.ndarray
 ) -> None:
-    """dw = sum of dy z, db = sum of dy, for z = (x - mean) / sqrt(var + eps)."""
+    """Write gradients (channels,): dw = sum of dy z, db = sum of dy, for z = (x - mean) / sqrt(var + eps)."""
     for c in range(x.shape[1]):
         factor = 1 / math.sqrt(var[c] + eps)
         products, total = 0.0, 0.0
@@ -64,7 +64,7 @@ def parameter_gradients(
 def input_gradient(
     x: np.ndarray, dy: np.ndarray, dx: np.ndarray, n: int, statistics: np.ndarray, eps: float, w: np.ndarray
 ) -> None:
-    """dx = w / sqrt(var + eps) (dy - mean of dy - z mean of dy z). dx may be dy.
+    """Compute the input gradient dx = w / sqrt(var + eps) (dy - mean of dy - z mean of dy z). dx may be dy.
 
     statistics : (4, channels) float64, mean and variance of x, sums of dy z and of dy.
     """

@@ -1,4 +1,4 @@
-"""Convolution as matrix products on unrolled neighbourhoods."""
+"""Convolution as matrix products with unfolded patches (im2col)."""
 
 from ...nets import Conv2d, Layer
 from ..engine.base import Array, Buffers, Op, module_of
@@ -6,11 +6,11 @@ from .patches import Patches, block_size, blocks
 
 
 class ArrayConv2d(Op):
-    """Unrolls that side of the convolution which has fewer channels, a block of samples at a time.
+    """Convolution as a matrix product; it unfolds the side with fewer channels, a block of samples at a time.
 
-    Input unrolled (c k k rows), W as a matrix A (o, c k k): y = A unfold(x), dA = dy unfold(x)', dx = fold(A' dy).
-    Output unrolled (o k k rows; stride 1), A (c, o k k) is W turned by 180 degrees with exchanged channels: y = fold(A'
-    x), dA = x unfold(dy)', dx = A unfold(dy), each the gradient of the other convolution.
+    Input unfolded (c k k rows), W as a matrix A (o, c k k): y = A unfold(x), dA = dy unfold(x)', dx = fold(A' dy).
+    Output unfolded (o k k rows; stride 1), A (c, o k k) is W rotated by 180 degrees with exchanged channels: y =
+    fold(A' x), dA = x unfold(dy)', dx = A unfold(dy), each the gradient of the other convolution.
     """
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
@@ -77,19 +77,19 @@ class ArrayConv2d(Op):
         return wide.reshape(len(wide), -1)[:, : n * wide.shape[2] * wide.shape[3]]
 
     def _flat_factor(self, far: Array) -> Array:
-        """Samples (n, channels, rows, columns) as a factor (channels, n places) of a matrix product."""
+        """Matrix (channels, n * rows * columns) of samples (n, channels, rows, columns)."""
         n = len(far)
         self.factor[:, :n, :, : far.shape[3]] = far.transpose(1, 0, 2, 3)
         return self._flat(self.factor, n)
 
     def _gather(self, matrix: Array, n: int) -> Array:
-        """A matrix as (n, channels, rows, columns): a view of the product without places over the edge."""
+        """Product of weights and `matrix`: a view (n, channels, rows, columns) without columns over the edge."""
         columns = (self.buffers.x if self.unrolls_output else self.buffers.y).shape[3]
         module_of(matrix).matmul(self.a.reshape(self.da_block.shape), matrix, out=self._flat(self.product, n))
         return self.product[:, :n, :, :columns].transpose(1, 0, 2, 3)
 
     def _spread(self, far: Array, out: Array) -> None:
-        """out = fold(A' far)."""
+        """Fill out = fold(A' far), for images `far` (n, channels, rows, columns)."""
         a = self.a.reshape(self.da_block.shape)
         module_of(out).matmul(a.T, self._flat_factor(far), out=self.patches.matrix(len(far)))
         self.patches.fold(out)

@@ -1,4 +1,4 @@
-"""Two-dimensional cross-correlation as kernels."""
+"""CUDA launchers of cross-correlation on the naive rung."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class ConvBiasGradient(OnDevice):
-    """db[f] = sum of dy[:, f], for dy (capacity, o, oh, ow): over ow, then over samples, then over oh."""
+    """Bias gradient db[f] = sum of dy[:, f], for dy (capacity, o, oh, ow): over ow, then samples, then oh."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], block_size: int) -> None:
         super().__init__(device, block_size)
@@ -27,7 +27,7 @@ class ConvBiasGradient(OnDevice):
         self.workspace += self.sample_sums.workspace
 
     def launches(self, dy: Array, n: int, db: Array) -> Launches:
-        """Fill db (o,) from the first n samples of dy."""
+        """Launches that fill db (o,) from the first n samples of dy."""
         lines = self.o * self.oh
         found: Launches = [self.line_sums.launch(dy, n * lines, self.ow, self.of_samples)]
         sums = self.of_samples
@@ -38,7 +38,7 @@ class ConvBiasGradient(OnDevice):
 
 
 class NaiveConv2d(Segment):
-    """One thread for each number of y, dx, dw and db."""
+    """Convolution by one thread for each number of y, dx, dw and db."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

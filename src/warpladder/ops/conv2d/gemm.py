@@ -1,4 +1,4 @@
-"""Convolutions as products of matrices in fp32, each with the layers fused with it."""
+"""Convolutions as fp32 matrix products, with the layers fused with them."""
 
 import numpy as np
 

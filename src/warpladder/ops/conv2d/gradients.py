@@ -1,4 +1,4 @@
-"""Gradients of a convolution: of its output, from the layers fused after it, and of its weights and biases."""
+"""Gradients of a convolution: of its output, through the layers fused after it, and of its weights and biases."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ TILES = (
 
 @dataclass(frozen=True)
 class Gradients:
-    """Arrays for the gradients of a convolution's weights and biases.
+    """Destination arrays dw and db of a convolution, and the optimizer's step fused with them.
 
     updated : arguments of the optimizer's step in the same launch (`fused.settings`), or NOTHING.
     """
@@ -36,10 +36,11 @@ class Gradients:
 
 
 class IncomingGradient:
-    """Gradient of a convolution's output, from that of the layers fused after it, and partial sums of it for the bias.
+    """Gradient of a convolution's output, computed through the ReLU and pool after it, with partial sums for the bias.
 
     image : (channels, rows, columns) of the convolution's output.
-    pool : True if a 2 x 2 pool follows: the incoming gradient has the pool's shape, and is spread to `spread`.
+    pool : True if a 2 x 2 pool follows: the incoming gradient has the pool's shape, and is written to `spread` at the
+    argmax pixels.
     """
 
     def __init__(self, owner: OnDevice, image: Image, capacity: int, pool: bool) -> None:
@@ -49,9 +50,9 @@ class IncomingGradient:
         self.spread = owner.scratch((capacity, *image)) if pool else None
 
     def launches(self, n: int, dy: Array, y: Array | None, argmax: Array | None) -> tuple[Launches, Array, int]:
-        """Launches, the gradient that they compute, and the number of rows of `sums` whose sum is db.
+        """Launches, the gradient that they compute, and the number of rows of `sums` that add up to db.
 
-        y : output of a ReLU that dy is not masked by yet, else None.
+        y : output of a ReLU whose mask has not been applied to dy, else None.
         """
         channels, high, wide = self.image
         each = ceil_div(n, self.most)
@@ -67,7 +68,7 @@ class IncomingGradient:
 
 
 class WeightGradient:
-    """dw and db of a convolution as a matrix product in fp32, for up to `capacity` images."""
+    """Kernel for dw and db of a convolution as an fp32 matrix product, for up to `capacity` images."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
         self.device, self.upsample, (self.read, self.written) = owner.device, conv.upsample, conv.correlated
@@ -80,7 +81,7 @@ class WeightGradient:
         self.partials = owner.scratch((self.plan.partials,))
 
     def launches(self, n: int, read: Array, gradient: Array, sums: Array, rows: int, to: Gradients) -> Launches:
-        """Fill dw from the two images, and db from the first `rows` rows of sums."""
+        """Launches that fill dw from images `read` and `gradient`, and db from the first `rows` rows of sums."""
         plan, outputs = self.plan(n), self.written[0]
         tile, by_terms = plan.tile, "true" if self.read[0] < 4 else "false"
         tiles = ceil_div(outputs, tile.bm) * ceil_div(self.columns, tile.bn)
@@ -92,7 +93,7 @@ class WeightGradient:
 
 
 def columns(channels: int, k: int) -> int:
-    """Columns of the partials of a weight gradient: taps, by channels rounded up to a multiple of 4."""
+    """Columns of a weight gradient's partials: k * k taps times channels, rounded up to a multiple of 4."""
     return k * k * ceil_div(channels, 4) * 4
 
 
@@ -100,7 +101,7 @@ def finish(
     device: Device, partials: tuple[Array, int], sums: tuple[Array, int], shape: tuple[int, int, int, int],
     to: Gradients
 ) -> Launch:  # fmt: skip
-    """Adds the partials of dw, and the rows of sums to db.
+    """Launch that adds the split-K partials of dw, and the rows of sums to db.
 
     partials, sums : array, and the number of its parts or rows.
     shape : outputs, channels, side of the window and factor of the upsampling, as `finish_weights` takes them.

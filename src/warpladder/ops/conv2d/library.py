@@ -1,4 +1,4 @@
-"""Two-dimensional cross-correlation by cuDNN, and the ReLU after it."""
+"""Cross-correlation by cuDNN, with the ReLU after it."""
 
 import math
 from pathlib import Path
@@ -19,9 +19,9 @@ BIAS = Path(__file__).with_name("bias.cu")
 
 
 class LibraryConv2d(PlannedOp):
-    """Three products of cuDNN, and a pass of our kernel over y for bias and ReLU.
+    """Convolution by three products of cuDNN; the project's kernels add the bias, apply ReLU and sum db.
 
-    The ReLU's mask is applied in place, to dy; our kernels sum db.
+    The ReLU's mask is applied to dy in place.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:

@@ -4,15 +4,15 @@ from ..engine.base import Array, Bound, chunk_bytes, module_of
 
 
 class Patches(Bound):
-    """The k x k neighbourhoods of up to `block` images (channels, height, width), zero padded, in steps of `stride`.
+    """The k x k neighbourhoods of up to `block` images (channels, height, width), zero padded, at this stride.
 
-    The matrix is (channels k k, block rows pitch): a row for each channel and kernel element, a column for each place
-    of the kernel. At stride 1 the kernel also visits places over the right edge (pitch is the padded width): each row
-    of the matrix then is a plain copy of consecutive numbers. These columns are meaningless: omit them, or multiply
-    them by zeros.
+    The matrix is (channels k k, block rows pitch): a row for each channel and kernel element, a column for each
+    position of the kernel. At stride 1 the positions run over the right edge (pitch is the padded width), so that each
+    row of the matrix is a plain copy of consecutive numbers. Columns over the edge are meaningless: omit them, or
+    multiply them by zeros.
 
     like : an array of NumPy or CuPy, whose module is used.
-    places : rows and columns of the places of the kernel, without those over the edge.
+    places : rows and columns of kernel positions, without those over the edge.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class Patches(Bound):
         self.met = self._view(self.sums, kernel_size, stride)
 
     def _view(self, images: Array, k: int, stride: int) -> Array:
-        """Elements of images that kernel element (i, j) meets at each place: (channels, k, k, block, rows, pitch)."""
+        """View (channels, k, k, block, rows, pitch): the pixel under kernel element (i, j) at each position."""
         channel, sample, row, pixel = images.strides
         strides = (channel, row, pixel, sample, stride * row, stride * pixel)
         return module_of(images).lib.stride_tricks.as_strided(images, self.buffer.shape, strides)
 
     def matrix(self, n: int) -> Array:
-        """Columns of the first n images."""
+        """Columns of the first n images: (channels k k, n rows pitch)."""
         channels, k, _, block, rows, pitch = self.buffer.shape
         return self.buffer.reshape(channels * k * k, block * rows * pitch)[:, : n * rows * pitch]
 
@@ -51,7 +51,7 @@ class Patches(Bound):
         return self.matrix(n)
 
     def fold(self, out: Array) -> None:
-        """Add every number of the matrix to its pixel: fills out (n, channels, height, width)."""
+        """Fill out (n, channels, height, width): add every number of the matrix to its pixel (col2im)."""
         n, p, k = len(out), self.padding, self.buffer.shape[1]
         self.sums[:, :n] = 0
         for i in range(k):
@@ -62,10 +62,10 @@ class Patches(Bound):
 
 
 def blocks(n: int, block: int) -> list[slice]:
-    """Runs of at most `block` of the samples 0 to n - 1."""
+    """Slices of at most `block` samples that cover 0 to n - 1."""
     return [slice(first, min(first + block, n)) for first in range(0, n, block)]
 
 
 def block_size(x: Array, numbers: int) -> int:
-    """Samples of x at a time, such that their patches, `numbers` each, stay in the cache between copy and product."""
+    """Number of samples whose patches, `numbers` each, stay in the cache between copy and product."""
     return max(1, min(len(x), chunk_bytes(x) // (numbers * x.dtype.itemsize)))

@@ -1,4 +1,4 @@
-"""A convolution as a problem: its images, its window, and the layers fused with it."""
+"""A convolution as a problem: its images, its window, and its fused layers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ConvWindow(NamedTuple):
 class FusedConv:
     """A convolution and the layers fused with it: [Upsample2d] Conv2d [ReLU [MaxPool2d(2)]].
 
-    An upsampling and a convolution become one transposed convolution of the small image, with folded weights: the
-    pixels of one phase of the large image all see the same numbers of the small one. 3 x 3 after an upsampling by 2 is
-    four convolutions of 2 x 2, 4/9 of the FLOPs, in all three directions.
+    An upsampling and a convolution become one transposed convolution of the small image, with folded weights: all
+    pixels of one phase of the large image read the same pixels of the small one. 3 x 3 after an upsampling by 2 is
+    four convolutions of 2 x 2, 4/9 of the FLOPs, for y, dx and dw.
 
-    read, written : image before the upsampling, and image that the convolution writes, before the pool.
+    read, written : (channels, rows, columns) before the upsampling, and after the convolution, before the pool.
     window : of the convolution.
     upsample : factor of the upsampling; 1 for none.
     relu, pool : True if a ReLU, and a 2 x 2 pool after it, follow.
@@ -42,7 +42,7 @@ class FusedConv:
 
     @classmethod
     def of(cls, layers: tuple[Layer, ...], in_shape: Shape) -> FusedConv:
-        """The fused convolution of consecutive layers, for images (channels, rows, columns)."""
+        """Fused convolution of consecutive layers, for images (channels, rows, columns)."""
         (c, h, w), first = in_shape, layers[0]
         conv = next(layer for layer in layers if isinstance(layer, Conv2d))
         upsample = first.scale_factor if isinstance(first, Upsample2d) else 1
@@ -58,19 +58,19 @@ class FusedConv:
 
     @property
     def small_window(self) -> ConvWindow:
-        """Window over the image that is read; after an upsampling that of the transposed convolution."""
+        """Window over the image that is read; after an upsampling, the transposed convolution's window."""
         k, _, padding = self.window
         return ConvWindow(k + self.upsample - 1, self.upsample, k - 1 - padding) if self.upsamples else self.window
 
     @property
     def after(self) -> str:
-        """Operation of the kernel on y: a name in `products.AFTER`."""
+        """Name in `products.AFTER` of the operation fused after the product: PLAIN, RELU or POOL."""
         return "POOL" if self.pool else "RELU" if self.relu else "PLAIN"
 
     @property
     def correlated(self) -> tuple[Image, Image]:
-        """Images whose correlation is dw: the one seen through the window, and the one seen pixel by pixel.
+        """Pair of images whose correlation is dw: the one read through the window, and the one read pixel by pixel.
 
-        After an upsampling the gradient is the larger one, and is seen through the window.
+        After an upsampling the gradient is the larger one, and is read through the window.
         """
         return (self.written, self.read) if self.upsamples else (self.read, self.written)

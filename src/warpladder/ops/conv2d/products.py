@@ -29,13 +29,14 @@ INPUTS, OUTPUTS, ENTRIES = 8, 32, 8 << 10
 
 @dataclass(frozen=True)
 class Geometry:
-    """One direction of a convolution: the image that is read, the one that is written, and the window between them.
+    """One direction of a convolution: the input image, the output image, and the window between them.
 
     read, written : (channels, rows, columns).
-    k, stride, padding : of the convolution; if `transposed`, of that from the written image to the read one.
-    transposed : True if each pixel that is read is spread over a window of written ones.
+    k, stride, padding : window of the convolution; if `transposed`, of the convolution from `written` to `read`.
+    transposed : True if each input pixel is added to a window of output pixels.
     fold : factor of the upsampling that is folded into the weights, of side k - fold + 1; 1 for none.
-    swapped : True if the weights are stored as (read channels, written channels, ...), not the other way round.
+    swapped : True if the weights are stored as (read channels, written channels, ...), instead of written channels
+    first.
     pool : True if a 2 x 2 pool follows.
     """
 
@@ -51,20 +52,20 @@ class Geometry:
 
     @property
     def direction(self) -> str:
-        """Direction of the product: FORWARD, TRANSPOSED or MERGED."""
+        """Direction of the product: "FORWARD", "TRANSPOSED" or "MERGED"."""
         if not self.transposed:
             return "FORWARD"
         return "MERGED" if self.stride > 1 and self.stride**2 * self.written[0] <= MERGED else "TRANSPOSED"
 
     @classmethod
     def of(cls, conv: FusedConv) -> Geometry:
-        """Geometry of y."""
+        """Geometry of a convolution's forward pass, for y."""
         window, transposed = conv.small_window, conv.upsamples
         return cls(conv.read, conv.written, *window, transposed=transposed, fold=conv.upsample, pool=conv.pool)
 
     @classmethod
     def back(cls, conv: FusedConv) -> Geometry:
-        """Geometry of dx, from the gradient of the convolution's output."""
+        """Geometry of a convolution's input gradient dx, which reads the gradient of its output."""
         window, transposed = conv.small_window, not conv.upsamples
         return cls(conv.written, conv.read, *window, transposed=transposed, fold=conv.upsample, swapped=True)
 
@@ -74,57 +75,59 @@ class Geometry:
 
     @property
     def few(self) -> bool:
-        """True if the product's rows are (channel, tap), without padding."""
+        """True if the rows of the product are (channel, tap) without padding, as for few channels."""
         return self.read[0] < FEW and self.read[0] * self.taps <= 512
 
     @property
     def classes(self) -> int:
-        """Number of classes of written pixels, which are computed as separate products."""
+        """Number of phases of output pixels that are computed as separate products."""
         return self.stride**2 if self.direction == "TRANSPOSED" else 1
 
     @property
     def taps(self) -> int:
-        """Most pixels of a channel that a written pixel, or all those computed together, read."""
+        """Largest number of pixels of an input channel that an output pixel reads, or all phases merged."""
         if self.direction == "MERGED":
             reach = [self._reach(phase) for phase in range(min(self.stride, self.k))]
             return (max(last for _, last in reach) - min(first for first, _ in reach)) ** 2
         return ceil_div(self.k, self.stride) ** 2 if self.transposed else self.k**2
 
     def _reach(self, phase: int) -> tuple[int, int]:
-        """First tap of a phase, and the one after its last (transposed_axis in gemm_patches.cuh)."""
+        """First tap of a phase, and the tap after its last (transposed_axis in gemm_patches.cuh)."""
         taps, begin = ceil_div(self.k - phase, self.stride), (phase - self.padding) % self.stride
         last = (begin + self.padding - phase) // self.stride + 1
         return last - taps, last
 
     def rows(self, tile: Tile) -> int:
-        """Terms of each sum, padded to whole steps of a tile."""
+        """Terms of each sum, padded to whole steps of the tile's depth."""
         channels = self.read[0]
         return self.taps * (channels if self.few else ceil_div(channels, tile.bk) * tile.bk)
 
     @property
     def columns(self) -> int:
-        """Numbers computed for each pixel."""
+        """Numbers computed for each pixel: output channels, times phases if MERGED."""
         return self.written[0] * (self.stride**2 if self.direction == "MERGED" else 1)
 
     @property
     def pixels(self) -> int:
-        """Pixels of an image that the product computes; of the largest class, if there are several."""
+        """Pixels of an image that one product computes; of the largest phase if TRANSPOSED."""
         _, high, wide = self.written
         if self.pool:
             return (high // 2) * (wide // 2) * 4
         return ceil_div(high, self.stride) * ceil_div(wide, self.stride) if self.transposed else high * wide
 
     def pitch(self, n: int) -> int:
-        """Pixels of a class of n images, rounded up to a multiple of 4."""
+        """Pixels of one phase of n images, rounded up to a multiple of 4."""
         return ceil_div(n * self.pixels, 4) * 4
 
     def class_size(self, tile: Tile) -> int:
-        """Numbers of the packed weights of a class."""
+        """Numbers in the packed weights of one phase."""
         return self.rows(tile) * ceil_div(self.columns, 4) * 4
 
 
 class GemmConvolution:
-    """One direction of a convolution as a matrix product, for up to `capacity` images; `owner` has the memory."""
+    """One direction of a convolution as a matrix product, for up to `capacity` images; `owner` holds the scratch
+    memory.
+    """
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
         self.device, self.geometry, limits = owner.device, geometry, owner.device.limits
@@ -141,9 +144,9 @@ class GemmConvolution:
         self, n: int, x: Array, bias: Array | None, y: Array, relu: bool = False, argmax: Array | None = None,
         mask: Array | None = None,
     ) -> Launches:  # fmt: skip
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any.
+        """Launches that fill y[:n] from x[:n] and the packed weights, with bias, ReLU and pool if there are any.
 
-        mask : y is 0 where it is not above 0; None for no mask.
+        mask : array of y's shape; y is 0 where mask is not above 0. None for no mask.
         """
         geometry, plan = self.geometry, self.plan(n)
         tile, whole, pitch = plan.tile, plan.parts == 1, geometry.pitch(n)
@@ -163,13 +166,15 @@ class GemmConvolution:
         return self.plan.mark([product, add])
 
     def packing(self, n: int) -> tuple[Array, int, int, int]:
-        """Arguments of `pack_weights` for n images: packed weights, direction, channels of a step, size of a class."""
+        """Arguments of `pack_weights` for n images: packed weights, direction, channels of a step, size of a phase's
+        weights.
+        """
         geometry, tile = self.geometry, self.plan(n).tile
         direction, block = DIRECTIONS.index(geometry.direction), 0 if geometry.few else tile.bk
         return self.packed, direction, block, geometry.class_size(tile)
 
     def packers(self, n: int) -> int:
-        """Blocks that pack the weights."""
+        """Number of blocks of `pack_weights` that pack these weights."""
         geometry, tile = self.geometry, self.plan(n).tile
         inputs = geometry.read[0] if geometry.few else ceil_div(geometry.read[0], tile.bk) * tile.bk
         return ceil_div(inputs, INPUTS) * ceil_div(geometry.written[0] + -geometry.columns % 4, OUTPUTS)
@@ -179,7 +184,7 @@ def add_partials(
     device: Device, geometry: Geometry, n: int, partials: tuple[Array | None, int], outputs: tuple[Array | None, ...],
     after: int
 ) -> Launch:  # fmt: skip
-    """Adds the partials of n images, and writes y.
+    """Launch that adds the split-K partials of n images, and writes y.
 
     partials : array (parts, ...), and the number of parts.
     outputs : bias, mask, y and argmax, as `GemmConvolution.launches` takes them.
@@ -193,7 +198,7 @@ def add_partials(
 
 
 def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
-    """Threads that share a sum of partials: many if sums are few, so that the whole device reads."""
+    """Number of threads that share one sum of partials: more if there are few sums, to occupy the device."""
     found = 1
     while found < min(most, parts) and 2 * found * sums <= 1024 * limits.multiprocessors:
         found *= 2
@@ -201,7 +206,7 @@ def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
 
 
 def pack(n: int, w: Array, forward: GemmConvolution, backward: GemmConvolution | None) -> Launch:
-    """Packs the weights of a layer for n images: for y, and for dx unless None."""
+    """Launch that packs the weights of a layer for n images: for y, and for dx unless `backward` is None."""
     geometry, half = forward.geometry, forward.packers(n)
     others = backward.packing(n) if backward is not None else (None, 0, 0, 0)
     blocks = half + (backward.packers(n) if backward is not None else 0)

@@ -3,8 +3,9 @@
 Shapes: x (n, c, h, w), w (o, c, k, k), b (o,), y (n, o, oh, ow). Element (i, j) of the kernel meets the padded input at
 rows i, i + stride, ... and columns j, j + stride, ...
 
-The sum over c, i and j is a product of the weights with all patches as a matrix, k k times as large as the image. If
-the output has far fewer channels than the input, the output is unfolded. Few samples at a time stay in the cache.
+The sum over c, i and j is a product of the weights and a matrix of all patches, k k times as large as the image. If
+the output has far fewer channels than the input, the output is unfolded. Samples are processed a few at a time, so that
+their patches stay in the cache.
 """
 
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ def forward(layer: Conv2d, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -
 def backward(
     layer: Conv2d, x: np.ndarray, w: np.ndarray, dy: np.ndarray, needs_dx: bool = True
 ) -> tuple[np.ndarray, ...]:
-    """Gradients (dx, dw, db) from dy (n, o, oh, ow), or (dw, db) of a layer before which nothing is trained."""
+    """Gradients (dx, dw, db) from dy (n, o, oh, ow); (dw, db) if not needs_dx."""
     (o, c, k, _), stride, padding = w.shape, layer.stride, layer.padding
     oh, ow = dy.shape[2:]
     high, wide = x.shape[2] + 2 * padding, x.shape[3] + 2 * padding
@@ -74,7 +75,7 @@ def backward(
 
 
 def _parts(n: int, each: int) -> Iterator[slice]:
-    """Runs of the samples 0 to n - 1 for unfolding, with `each` numbers a sample."""
+    """Slices of the samples 0 to n - 1, for patches of `each` numbers a sample."""
     step = max(1, AT_ONCE // each)
     return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
@@ -89,7 +90,7 @@ def _pad(x: np.ndarray, padding: int) -> np.ndarray:
 
 
 def _met(padded: np.ndarray, k: int, oh: int, ow: int, stride: int) -> np.ndarray:
-    """Pixels that each element of the kernel meets at each of its places: (n, c k k, oh ow)."""
+    """Patches (n, c k k, oh ow): the pixel under each kernel element at each position of the kernel."""
     (n, c), (sample, channel, row, column) = padded.shape[:2], padded.strides
     strides = sample, channel, row, column, stride * row, stride * column
     met = np.lib.stride_tricks.as_strided(padded, (n, c, k, k, oh, ow), strides, writeable=False)
@@ -98,7 +99,7 @@ def _met(padded: np.ndarray, k: int, oh: int, ow: int, stride: int) -> np.ndarra
 
 @lru_cache(maxsize=64)
 def _windows(k: int, oh: int, ow: int, stride: int) -> tuple[tuple[int, int, tuple[slice, ...]], ...]:
-    """Elements (i, j) of the kernel, each with the rows and columns of a padded image that it meets."""
+    """Kernel elements (i, j), each with the slices of a padded image that it reads."""
     rows = [slice(i, i + stride * (oh - 1) + 1, stride) for i in range(k)]
     columns = [slice(j, j + stride * (ow - 1) + 1, stride) for j in range(k)]
     return tuple((i, j, (slice(None), slice(None), rows[i], columns[j])) for i, j in np.ndindex(k, k))

@@ -1,4 +1,4 @@
-"""Conv2d, and the ReLU after it, by tiles in shared memory."""
+"""Conv2d and the ReLU after it, by tiles in shared memory."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ PIXELS, WARPS = 256, 16
 
 @dataclass(frozen=True)
 class TiledShape:
-    """Correlation of images (channels, height, width) with filters; arguments of `convolve` in tiled.cu."""
+    """Shape of a correlation of images (channels, height, width) with filters: arguments of `convolve` in tiled.cu."""
 
     channels: int
     height: int
@@ -75,7 +75,7 @@ class TiledPlan:
 
 
 def plan(device: Device, shape: TiledShape, capacity: int, block_size: int) -> TiledPlan:
-    """The plan of a correlation that is fastest by the model."""
+    """Plan of a correlation with the least time by the cost model."""
 
     def takes(found: TiledPlan) -> float:
         across, down = found.grid(shape, capacity)
@@ -93,7 +93,7 @@ def plan(device: Device, shape: TiledShape, capacity: int, block_size: int) -> T
 
 
 def fit(device: Device, shape: TiledShape, each: int, threads: int) -> TiledPlan:
-    """A plan with `each` filters a thread that fits: with fewer channels, then smaller tiles, then fewer rows."""
+    """Plan with `each` filters a thread that fits shared memory, with fewer channels, smaller tiles or fewer rows."""
     capacity, k, s = device.limits.shared_per_block, shape.kernel, shape.step
     rows = k
     while True:
@@ -117,7 +117,7 @@ def fit(device: Device, shape: TiledShape, each: int, threads: int) -> TiledPlan
 
 
 class TiledConvolution(OnDevice):
-    """`convolve` for one shape, forward or backward."""
+    """Launcher of `convolve` for one shape, forward or backward."""
 
     def __init__(self, device: Device, shape: TiledShape, capacity: int, backward: bool, block_size: int) -> None:
         super().__init__(device, block_size)
@@ -136,7 +136,7 @@ class TiledConvolution(OnDevice):
 
 
 class TiledWeightGradient(OnDevice):
-    """`weight_gradient` for one layer, and the sum of its parts."""
+    """Launcher of `weight_gradient` for one layer, and of the sum of its split-K partials."""
 
     def __init__(self, device: Device, layer: Conv2d, x: Array, y: Array, block_size: int) -> None:
         super().__init__(device, block_size)
@@ -158,7 +158,7 @@ class TiledWeightGradient(OnDevice):
         self.scratched = self.scratch((self.parts, self.size)).reshape(-1) if self.parts > 1 else None
 
     def _parts(self, tiles: int) -> int:
-        """Number of parts into which the sums over so many tiles are split."""
+        """Number of split-K parts for sums over `tiles` tiles."""
         limits, threads, pixels = self.device.limits, 32 * self.warps, self.tile[0] * self.tile[1]
         sums = self.each * self.patch**2
 
@@ -171,7 +171,7 @@ class TiledWeightGradient(OnDevice):
         return parts_of_sums(self.groups * self.slots, tiles, self.size, resident, self.warps, work, limits)
 
     def _fit(self) -> None:
-        """Set the largest tile, and then the most warps, that fit shared memory."""
+        """Set the largest tile, then the largest number of warps, that fit shared memory."""
         pixels, stride = PIXELS, self.layer.stride
         while True:
             self.tile = height, width = cut(self.out_height, self.out_width, pixels)
@@ -199,13 +199,12 @@ class TiledWeightGradient(OnDevice):
 
 
 class TiledConv2d(Segment):
-    """Tiles of the image with their halo, and weights, in shared memory. ReLU is applied as y is written, its mask as
-    dy is read.
+    """Convolution by tiles of the image with their halo, and weights, in shared memory.
 
-    block_size bounds the pixels of a tile, which covers the image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256
-    and 32 x 32 for 1,024 if the image is a multiple of them. Tiles are smaller if there would be too few to keep the
-    device busy. By registers, blocks whose threads compute 8 or 16 filters have at most 768 threads, and those of the
-    weight gradient, whose warps take a channel each, 512.
+    ReLU is applied as y is written, its mask as dy is read. block_size bounds the pixels of a tile, which covers the
+    image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256 and 32 x 32 for 1,024 if the image is a multiple of them.
+    Tiles are smaller if there would be too few to occupy the device. Registers limit blocks whose threads compute 8 or
+    16 filters to 768 threads, and blocks of the weight gradient, with a channel for each warp, to 512.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:

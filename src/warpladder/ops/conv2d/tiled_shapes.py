@@ -1,4 +1,4 @@
-"""Tiles of images in shared memory."""
+"""Tiles of images in shared memory: their size, and the pitch of their rows."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ BANKS = 32  # of shared memory, 4 bytes each; loads of a warp from one bank wait
 
 @cache
 def cut(height: int, width: int, most: int) -> tuple[int, int]:
-    """Height and width of tiles of at most `most` pixels with the fewest warps, and least halo of equals."""
+    """(height, width) of tiles of at most `most` pixels that need the fewest warps; of equals, the least halo."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for pieces in range(ceil_div(width, most), width + 1):
         across = ceil_div(width, pieces)
@@ -23,10 +23,9 @@ def cut(height: int, width: int, most: int) -> tuple[int, int]:
 
 @cache
 def pitch(tile_height: int, tile_width: int, columns: int, stride: int) -> int:
-    """Floats from row to row of a tile in shared memory: `columns`, or a few more so that warps read without bank
-    conflicts.
+    """Pitch in floats of a tile's rows in shared memory: `columns`, or a few more against bank conflicts.
 
-    A warp reads 32 consecutive pixels of the tile at once; neighbours are `stride` floats, or rows, apart.
+    A warp reads 32 consecutive pixels of the tile at once; neighbours are `stride` floats, or rows, from each other.
     """
     count = min(tile_height * tile_width, 4 * BANKS)
     pixels = [(p // tile_width * stride, p % tile_width * stride) for p in range(count)]

@@ -1,4 +1,4 @@
-"""Time of a launch: arithmetic that all cost models share, and the model of a kernel without tensor cores."""
+"""Time of a launch: arithmetic shared by all cost models, and the model of a kernel without tensor cores."""
 
 from collections.abc import Callable
 
@@ -17,22 +17,22 @@ MOST_PARTS = 256
 
 
 def blocks_each(blocks: int, limits: Limits) -> int:
-    """Blocks of the multiprocessor with most of them."""
+    """Number of blocks on the busiest multiprocessor."""
     return ceil_div(blocks, limits.multiprocessors)
 
 
 def blocks_by_shared(shared: int, capacity: int) -> int:
-    """Blocks with so many bytes of shared memory that fit a multiprocessor of this capacity; may be 0."""
+    """Number of blocks of `shared` bytes that fit a multiprocessor's shared memory of `capacity` bytes; may be 0."""
     return capacity // (shared + SHARED_PER_BLOCK)
 
 
 def overlapped(first: float, second: float) -> float:
-    """Cycles of two kinds of concurrent work, neither of which hides the other completely."""
+    """Cycles of two kinds of concurrent work: the longer one, plus a quarter of the shorter one that is not hidden."""
     return max(first, second) + min(first, second) / 4
 
 
 def adding_partials(parts: int, numbers: int) -> float:
-    """Cycles of a second launch that reads the partials of so many sums and writes the sums."""
+    """Cycles of a second launch that reads `parts` partials of `numbers` sums and writes the sums."""
     return LAUNCH + 4 * (2 * parts + 1) * numbers / BYTES
 
 
@@ -41,7 +41,7 @@ def launch_cycles(blocks: int, resident: int, warps: int, instructions: float, w
 
     blocks, warps : blocks of the launch, and warps of a block.
     resident : blocks that a multiprocessor holds at once.
-    instructions, waits : of a warp, and cycles that it waits for memory while other blocks may be busy.
+    instructions, waits : instructions of a warp, and cycles that it waits for memory while other blocks may be busy.
     """
     each = blocks_each(blocks, limits)
     issuing = each * warps * instructions / ISSUED
@@ -53,12 +53,12 @@ def parts_of_sums(
     blocks: int, most: int, size: int, resident: int, warps: int, work: Callable[[int], tuple[float, float]],
     limits: Limits
 ) -> int:  # fmt: skip
-    """Number of parts into which each sum is split, so that more blocks share it; a second launch adds the parts.
+    """Number of split-K parts with the least time: more blocks share each sum, and a second launch adds the parts.
 
-    blocks : of the launch with whole sums.
-    most : most parts.
+    blocks : blocks of the launch without a split.
+    most : largest number of parts.
     size : number of sums.
-    work : instructions and waits of a warp with this many parts, as `launch_cycles` takes them.
+    work : function from the number of parts to a warp's instructions and waits, as `launch_cycles` takes them.
     """
 
     def total(count: int) -> float:

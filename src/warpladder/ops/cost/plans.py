@@ -1,6 +1,6 @@
 """Interface of every cost model: a problem lists its plans, and estimates the cycles of each.
 
-A model has to rank plans, not to predict times: trainers/tuning/tuner.py times the first of them.
+A model has to rank plans, not to predict times: trainers/tuning/tuner.py times the best ones.
 """
 
 from abc import ABC, abstractmethod
@@ -14,49 +14,49 @@ Plan = TypeVar("Plan", bound=Hashable)
 
 
 class CostProblem(ABC, Generic[Plan]):
-    """Work of fixed size on a device of fixed limits. It is hashable: equal problems are ranked once."""
+    """Cost problem: work of fixed size on a device. It is hashable: equal problems are ranked once."""
 
     @abstractmethod
     def plans(self) -> Iterable[Plan]:
-        """Every plan that the device can launch."""
+        """Plans that the device can launch."""
 
     @abstractmethod
     def cycles(self, plan: Plan) -> float:
-        """Estimated cycles from the start of the first launch to the end of the last block."""
+        """Estimated cycles of a plan, from the start of the first launch to the end of the last block."""
 
     def partials(self, plan: Plan) -> int:
-        """float32 numbers of split-K partials of the plan in scratch memory; 0 if sums are whole."""
+        """Number of float32 split-K partials of the plan in scratch memory; 0 without split-K."""
         return 0
 
 
 @lru_cache(maxsize=4096)
 def ranked(problem: CostProblem[Plan]) -> dict[Plan, float]:
-    """Plans of a problem with their cycles, the fastest first; of equals the one that is listed first."""
+    """Cycles of each plan of a problem, the fastest first; equal plans stay in the order of `plans`."""
     cycles = {plan: problem.cycles(plan) for plan in problem.plans()}
     return dict(sorted(cycles.items(), key=lambda item: item[1]))
 
 
 def best(problem: CostProblem[Plan]) -> Plan:
-    """The fastest plan by the model."""
+    """Plan with the least estimated cycles."""
     return next(iter(ranked(problem)))
 
 
 def depths(steps: int, parts: Iterable[int], unit: int = 1) -> Iterator[int]:
-    """Steps of each part of a sum, multiples of `unit`, for a sum of `steps` in about so many parts."""
+    """Possible steps of each part of a sum of `steps`, multiples of `unit`, for about each number of `parts`."""
     return iter(dict.fromkeys(ceil_div(ceil_div(steps, count), unit) * unit for count in parts))
 
 
 def batch_sizes(capacity: int) -> set[int]:
-    """Numbers of samples for which scratch memory is sized: powers of two below the capacity, and the capacity."""
+    """Batch sizes for which scratch memory is sized: powers of two below the capacity, and the capacity."""
     return {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}
 
 
 class Planner(Generic[Plan]):
-    """Plan of one product for any number of samples: the first of the model, or the choice of a tuner.
+    """Plan of one product for any number of samples: the best of the cost model, or a tuner's choice.
 
-    problem : the problem for a number of samples. It must not refer to the op that owns the planner: a reference cycle
-    holds device memory until the garbage collector runs.
-    capacity : most samples.
+    problem : function from a number of samples to the cost problem. It must not refer to the op that owns the planner:
+    a reference cycle holds device memory until the garbage collector runs.
+    capacity : largest number of samples.
     partials : float32 numbers of split-K partials that scratch memory must hold. Plans that need more are left out.
     """
 
@@ -67,7 +67,7 @@ class Planner(Generic[Plan]):
         self._reserve(map(problem, batch_sizes(capacity)))
 
     def _reserve(self, problems: Iterable[CostProblem[Plan]]) -> None:
-        """Set `partials` so that the first plan of each problem fits."""
+        """Set `partials` so that the best plan of each problem fits."""
         self.partials = max(problem.partials(best(problem)) for problem in problems)
 
     def fits(self, problem: CostProblem[Plan], plan: Plan) -> bool:
@@ -75,20 +75,20 @@ class Planner(Generic[Plan]):
         return problem.partials(plan) <= self.partials
 
     def costs(self, n: int) -> dict[Plan, float]:
-        """Estimated cycles of n samples with each plan that fits scratch memory, the fastest first."""
+        """Estimated cycles of n samples by each plan that fits scratch memory, the fastest first."""
         problem = self.problem(n)
         return {plan: cycles for plan, cycles in ranked(problem).items() if self.fits(problem, plan)}
 
     def options(self, n: int) -> list[Plan]:
-        """Plans for n samples that fit scratch memory, the fastest by the model first."""
+        """Plans for n samples that fit scratch memory, the fastest by the cost model first."""
         return list(self.costs(n))
 
     def use(self, n: int, plan: Plan) -> None:
-        """Compute n samples by this plan, one of `options(n)`, from now on."""
+        """Set the plan for n samples, one of `options(n)`, from now on."""
         self.chosen[n] = plan
 
     def mark(self, calls: Launches) -> Launches:
-        """Calls marked as this product's, so that a tuner times them."""
+        """The launches `calls`, assigned to this product so that a tuner times them."""
         for call in calls:
             call.product = self
         return calls

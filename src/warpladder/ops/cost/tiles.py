@@ -1,4 +1,4 @@
-"""Tiles of a matrix product: their shapes, and the cycles that a product takes with each."""
+"""Tiles of a matrix product: their shapes, and a product's cycles with each."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -13,12 +13,12 @@ from .plans import CostProblem, depths
 
 @dataclass(frozen=True)
 class Tile:
-    """Template arguments of `Tile` in device/include/gemm.cuh.
+    """Tile of an fp32 matrix product: template arguments of `Tile` in device/include/gemm.cuh.
 
     bm, bn : rows and columns of C that a block computes.
     bk : terms of the sums that a stage copies to shared memory.
     tm, tn : rows and columns of C that a thread computes.
-    stages : copies that shared memory holds.
+    stages : number of stages in shared memory.
     """
 
     bm: int
@@ -34,12 +34,12 @@ class Tile:
 
     @property
     def kind(self) -> str:
-        """Kind of the kernel, for products of several kinds: a tuner times at least one tile of each."""
+        """Kind of kernel, for products with several kinds of kernels: a tuner times at least one tile of each."""
         return ""
 
     @property
     def source(self) -> Path | None:
-        """File of the kernel, for products with kernels in several files; else None."""
+        """Kernel's source file, for products with kernels in several files; else None."""
         return None
 
     @property
@@ -49,7 +49,7 @@ class Tile:
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor, by registers and by shared memory."""
+        """Number of blocks that fit a multiprocessor, by registers and by shared memory."""
         sums = self.tm * self.tn
         if sums >= 128:
             registers = 255
@@ -61,7 +61,7 @@ class Tile:
 
     @property
     def efficiency(self) -> float:
-        """Share of multiply-adds among issued instructions: more sums save loads, a flat tile copies more."""
+        """Share of multiply-adds among issued instructions: more sums need fewer loads, a flat tile copies more."""
         flat = 0.8 if self.bn > 2 * self.threads else 1.0
         return {128: 0.88, 64: 0.84, 48: 0.8, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
 
@@ -91,11 +91,11 @@ LOADED, ADDED = 16, 1500
 
 @dataclass(frozen=True)
 class TilePlan:
-    """Plan of one product.
+    """Plan of a matrix product.
 
-    tile : the tile of C that a block computes.
+    tile : tile of C that a block computes.
     depth : terms of each part of the sums, a multiple of tile.bk.
-    parts : number of parts; if more than one, a second launch adds the partials.
+    parts : number of split-K parts; if more than one, a second launch adds the partials.
     """
 
     tile: Tile
@@ -104,20 +104,20 @@ class TilePlan:
 
 
 class TileProblem(CostProblem[TilePlan]):
-    """A matrix product by tiles, which a tuner may choose."""
+    """Cost problem of a matrix product by tiles."""
 
     @abstractmethod
     def work(self, plan: TilePlan) -> int:
-        """Multiply-adds with this plan."""
+        """Number of multiply-adds with this plan."""
 
 
 @dataclass(frozen=True)
 class GemmProblem(TileProblem):
-    """C (m, n) = A B in fp32 on a device.
+    """Cost problem of C (m, n) = A B in fp32 on a device.
 
-    terms : each tile that fits the device, and the terms of a sum with it, which may be padded to the tile's bk.
-    multiprocessors : of the device.
-    is_whole : False if a second launch follows even if sums have one part.
+    terms : each tile that fits the device, and the terms of a sum with it, padded to the tile's bk if necessary.
+    multiprocessors : number of the device's multiprocessors.
+    is_whole : False if a second launch follows even without split-K.
     copies : cycles to copy a number of A, and one of B.
     """
 
@@ -140,7 +140,7 @@ class GemmProblem(TileProblem):
         return self.m * self.n * dict(self.terms)[plan.tile]
 
     def cycles(self, plan: TilePlan) -> float:
-        """Multiply-adds or loads of the busiest multiprocessor, the start of a launch, the addition of the partials."""
+        """Cycles of the busiest multiprocessor's multiply-adds or loads, of the launch, and of adding partials."""
         tile, processors = plan.tile, self.multiprocessors
         blocks = ceil_div(self.m, tile.bm) * ceil_div(self.n, tile.bn) * plan.parts
         each = ceil_div(blocks, processors) if blocks < 8 * processors else blocks / processors + 0.5
@@ -166,7 +166,7 @@ def gemm(
     sizes: Sizes, limits: Limits, is_whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES,
     copies: Copies = (ACROSS, ACROSS)
 ) -> GemmProblem:  # fmt: skip
-    """Problem of a product with those of the tiles whose shared memory fits the device."""
+    """Cost problem of a product, with those tiles whose shared memory fits the device."""
     m, n, k = sizes
     terms = tuple((tile, k(tile) if callable(k) else k) for tile in tiles if tile.shared <= limits.shared_opt_in)
     return GemmProblem(m, n, terms, limits.multiprocessors, is_whole, copies)

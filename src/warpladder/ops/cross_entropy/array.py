@@ -1,4 +1,4 @@
-"""Softmax cross-entropy as array expressions."""
+"""Softmax cross-entropy as array expressions of NumPy or CuPy."""
 
 import numpy as np
 
@@ -6,9 +6,10 @@ from ..engine.base import Array, LossOp, module_of
 
 
 class ArrayCrossEntropy(LossOp):
-    """loss = mean over the batch of log(sum(exp(x))) - x[label]; dx = (softmax(x) - one-hot(label)) / n.
+    """Softmax cross-entropy: loss = mean over the batch of log(sum(exp(x))) - x[label]; dx = (softmax(x) -
+    one-hot(label)) / n.
 
-    x is (n, classes). The row's maximum is subtracted first, so that exp cannot overflow.
+    x is (n, classes). Each row's maximum is subtracted first, so that exp cannot overflow.
     """
 
     def __init__(self, x: Array, target: Array, dx: Array) -> None:

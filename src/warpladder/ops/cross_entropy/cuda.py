@@ -1,4 +1,4 @@
-"""Softmax cross-entropy as kernels."""
+"""CUDA launchers of softmax cross-entropy."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FUSED = Path(__file__).with_name("fused.cu")
 
 
 class NaiveCrossEntropy(LossSegment):
-    """Three launches: probabilities and losses by sample, the gradient by logit, the log."""
+    """Cross-entropy in three launches: probabilities and losses by sample, the gradient by logit, the log entry."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -36,7 +36,7 @@ class NaiveCrossEntropy(LossSegment):
 
 
 class FusedCrossEntropy(LossSegment):
-    """One launch: the last block to finish adds up what the blocks have found."""
+    """Cross-entropy in one launch: the last block to finish adds the sums of all blocks."""
 
     source, name = FUSED, "cross_entropy_fused"
 
@@ -48,7 +48,7 @@ class FusedCrossEntropy(LossSegment):
         self.scratched = self.scratch((most,), np.float64), self.scratch((most,), np.int64), self.counters()
 
     def blocks(self, n: int) -> int:
-        """Blocks of the launch for n samples."""
+        """Number of blocks of the launch for n samples."""
         return ceil_div(n, self.block_size)
 
     def forward(self, part: Slice) -> Launches:

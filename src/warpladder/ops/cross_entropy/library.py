@@ -1,4 +1,4 @@
-"""Softmax cross-entropy on cuDNN's log-softmax (S5)."""
+"""Softmax cross-entropy on cuDNN's log-softmax."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from .cuda import FusedCrossEntropy
 
 
 class LibraryCrossEntropy(FusedCrossEntropy):
-    """cuDNN writes log-probabilities to dx; one kernel computes gradient, loss and accuracy from them."""
+    """Cross-entropy from cuDNN's log-probabilities in dx: one kernel computes gradient, loss and accuracy."""
 
     source, name = Path(__file__).with_name("library.cu"), "cross_entropy_from_log"
 

@@ -1,16 +1,16 @@
-"""Softmax cross-entropy, as the textbook has it. Shapes: x (n, classes) float64, label (n,) whole numbers."""
+"""Textbook softmax cross-entropy. Shapes: x (n, classes) float64, label (n,) integers."""
 
 import numpy as np
 
 
 def forward(x: np.ndarray, label: np.ndarray) -> float:
-    """Mean over the batch of log(sum over c of exp(x[n, c])) - x[n, label[n]]."""
+    """Mean cross-entropy of a batch: mean of log(sum over c of exp(x[n, c])) - x[n, label[n]]."""
     shifted = x - x.max(axis=1, keepdims=True)
     return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(x)), label]))
 
 
 def backward(x: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """dx = (softmax(x) - one-hot(label)) / n."""
+    """Gradient dx (n, classes) of the mean cross-entropy: (softmax(x) - one-hot(label)) / n."""
     e = np.exp(x - x.max(axis=1, keepdims=True))
     dx = e / e.sum(axis=1, keepdims=True)
     dx[np.arange(len(x)), label] -= 1
@@ -18,5 +18,5 @@ def backward(x: np.ndarray, label: np.ndarray) -> np.ndarray:
 
 
 def correct(x: np.ndarray, label: np.ndarray) -> int:
-    """Number of samples whose largest logit, the first of equals, is that of their label."""
+    """Number of samples whose largest logit, the first of equals, is their label's."""
     return int(np.count_nonzero(x.argmax(axis=1) == label))

@@ -10,7 +10,7 @@ BLOCKS = 1024
 
 
 class TiledCrossEntropy(FusedCrossEntropy):
-    """One launch. block_size / 32 samples a block."""
+    """Cross-entropy in one launch, a warp for each sample, block_size / 32 samples a block."""
 
     source, name = Path(__file__).with_name("tiled.cu"), "cross_entropy_by_warps"
 

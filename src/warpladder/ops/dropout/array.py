@@ -1,4 +1,4 @@
-"""Dropout as array expressions."""
+"""Dropout as array expressions of NumPy or CuPy."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from ..engine.base import Array, Buffers, Op, module_of
 
 
 class ArrayDropout(Op):
-    """y = x m, dx = dy m; `begin` draws the masks m, (capacity, *shape) in the arrays' format."""
+    """Dropout y = x m, dx = dy m; `begin` draws the masks m, (capacity, *shape) in the arrays' element type."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)

@@ -1,4 +1,4 @@
-"""Dropout as a kernel."""
+"""CUDA launcher of dropout."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveDropout(Segment):
-    """One thread for each number: y = x m, dx = dy m; the mask m is computed in both passes."""
+    """Dropout by one thread for each number: y = x m, dx = dy m; both passes compute the mask m."""
 
     cost = 2
 

@@ -1,4 +1,4 @@
-"""Dropout as a loop over all numbers of a batch."""
+"""Dropout as a compiled loop over all numbers of a batch."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _mixed = compiled(scalar.mixed)
 
 @compiled(error_model="numpy")
 def times_mask(key: int, position: int, threshold: int, scale: float, a: np.ndarray, out: np.ndarray, n: int) -> None:
-    """out = a m. a, out : (capacity, size), of which n samples count."""
+    """Write out = a m for the first n samples of a; a and out are (capacity, size)."""
     for sample in range(n):
         of_sample = _mixed(key ^ (position + sample))
         for element in range(a.shape[1]):
@@ -21,7 +21,7 @@ def times_mask(key: int, position: int, threshold: int, scale: float, a: np.ndar
 
 
 class LoopsDropout(Op):
-    """y = x m, dx = dy m; the mask m is computed in both passes. dx may be dy."""
+    """Dropout y = x m, dx = dy m; both passes compute the mask m. dx may be dy."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)

@@ -1,4 +1,4 @@
-"""Dropout as the formula has it, in float64. Without a mask, as in predictions, it changes nothing."""
+"""Textbook dropout in float64. Without a mask, as in predictions, y = x."""
 
 import numpy as np
 
@@ -17,7 +17,8 @@ def backward(layer: Dropout, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np
 def mask(layer: Dropout, key: int, at: np.ndarray, shape: Shape) -> np.ndarray:
     """Masks (n, *shape) float64 of samples, each number 0 or 1 / (1 - p).
 
-    key : the layer's in the epoch, `data.order.layer_key`. at : (n,) ints, positions of the samples in its order.
+    key : the layer's key in the epoch, `data.order.layer_key`. at : (n,) ints, the samples' positions in the epoch's
+    order.
     """
     of_sample = mix32_array(at.astype(np.uint32) ^ np.uint32(key))
     hashes = mix32_array(of_sample[:, None] ^ np.arange(np.prod(shape), dtype=np.uint32))
@@ -25,5 +26,5 @@ def mask(layer: Dropout, key: int, at: np.ndarray, shape: Shape) -> np.ndarray:
 
 
 def masked(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """a m, with 0 for a NaN that is dropped."""
+    """Product a m of numbers and their mask, with 0 for a dropped NaN."""
     return np.where(mask == 0, 0.0, a * mask)

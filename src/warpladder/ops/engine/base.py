@@ -1,6 +1,6 @@
-"""`Op`: one implementation of one layer, bound once to shapes and buffers; likewise losses, updates and gathers.
+"""`Op`: implementation of one layer, bound once to shapes and buffers; likewise losses, updates and gathers.
 
-A bound op allocates nothing, so that a graph can capture it. Its arrays are NumPy's or CuPy's. The first axis of an
+A bound op allocates nothing, so that a graph can capture it. Its arrays are of NumPy or CuPy. The first axis of an
 activation is the capacity of a batch, and each call gives the number of rows in use.
 """
 
@@ -21,17 +21,17 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 def module_of(array: Array) -> Any:
-    """Module of an array: numpy or cupy."""
+    """Python module of an array: numpy or cupy."""
     return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def host(array: Array) -> np.ndarray:
-    """An array as NumPy array: itself, or a copy of a CuPy array."""
+    """NumPy array of `array`: itself, or a copy of a CuPy array."""
     return array if isinstance(array, np.ndarray) else array.get()
 
 
 def chunk_bytes(array: Array) -> int:
-    """Bytes to process at a time: those that a core's cache holds, or on a GPU those that fill it with one launch."""
+    """Bytes to process at a time: a core's cache, or on a GPU enough to occupy it with one launch."""
     return 1 << 20 if isinstance(array, np.ndarray) else 1 << 29
 
 
@@ -40,10 +40,10 @@ class Buffers:
     """Arrays that one op reads and writes.
 
     x, y : (capacity, *in_shape) and (capacity, *out_shape), input and output.
-    dx, dy : gradients of the loss by x and y. dx is None if no layer needs it; both are None if nothing is trained.
+    dx, dy : gradients of the loss by x and y. dx is None if no layer needs it; both are None without training.
     w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. float64 dw and db
     next to float32 arrays mean that gradients of samples are added in float64.
-    mean, var : (channels,) running statistics of a normalisation, which `forward` moves; else None.
+    mean, var : (channels,) running statistics of a normalisation, which `forward` updates; else None.
     """
 
     x: Array
@@ -71,7 +71,7 @@ class Bound:
 
 
 class Op(Bound, ABC):
-    """One layer's arithmetic on bound buffers."""
+    """Arithmetic of one layer on bound buffers."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         self.layer: Any = layer  # of the class that the op computes
@@ -82,19 +82,19 @@ class Op(Bound, ABC):
         """Fill y[:n] from x[:n]."""
 
     def predict(self, n: int) -> None:
-        """Fill y[:n] from x[:n] as in predictions."""
+        """Fill y[:n] from x[:n] for predictions, by default like `forward`."""
         self.forward(n)
 
     def begin(self, key: int, position: int) -> None:
-        """Get ready to train on samples from a position of the epoch's order on; `key` is the layer's `layer_key`."""
+        """Prepare for training on samples from `position` of the epoch's order on; `key` is the layer's `layer_key`."""
 
     @abstractmethod
     def backward(self, n: int) -> None:
-        """Fill dw and db, and dx[:n] unless dx is None, from dy[:n]; follows a forward of the same n."""
+        """Fill dw and db, and dx[:n] unless dx is None, from dy[:n]. Call it after `forward` of the same n."""
 
 
 class LossOp(Bound, ABC):
-    """A loss over a batch, its gradient, and the number of correct samples.
+    """Loss over a batch, its gradient, and the number of correct samples.
 
     x, dx : (capacity, *out_shape), output of the net, and gradient of the mean loss by it.
     target : (capacity,) int32 labels, (capacity, outputs) float32 targets, or (capacity, *in_shape) images to
@@ -110,21 +110,21 @@ class LossOp(Bound, ABC):
 
     @abstractmethod
     def forward(self, n: int, has_loss: bool = True) -> None:
-        """Write the mean loss over the first n samples, and how many of them are correct (0 if there are no labels).
+        """Write the mean loss and the number of correct samples (0 without labels) of the first n samples.
 
         has_loss : False to write neither.
         """
 
     @abstractmethod
     def backward(self, n: int) -> None:
-        """Fill dx[:n]; follows a forward of the same n."""
+        """Fill dx[:n]. Call it after `forward` of the same n."""
 
 
 class GeneralLossOp(LossOp):
-    """A loss with settings or with shares of samples.
+    """Loss with settings or with weights of samples.
 
-    shares : (capacity,), the share of each sample in the mean, times n over the samples of the whole batch if n of them
-    pass the layers at a time; None for means.
+    shares : (capacity,), weight of each sample in the mean. If a batch passes in slices of n samples, a share is
+    multiplied by n over the samples of the whole batch. None for means.
     """
 
     def __init__(self, x: Array, target: Array, dx: Array, loss: Loss, shares: Array | None = None) -> None:
@@ -133,8 +133,7 @@ class GeneralLossOp(LossOp):
 
 
 class UpdateOp(Bound, ABC):
-    """One step of the config's optimizer on flat buffers: reads grads, which it may overwrite; changes params and
-    slots.
+    """Step of the config's optimizer on flat buffers: it reads and may overwrite grads, and changes params and slots.
 
     params, grads, slots : (param_count,) each; slots in the order of `Optimizer.slots`.
     """
@@ -145,15 +144,15 @@ class UpdateOp(Bound, ABC):
 
     @abstractmethod
     def step(self, numbers: np.ndarray) -> None:
-        """Change the parameters once. numbers: (NUMBERS,), `Optimizer.numbers` of the step, in the dtype of params."""
+        """Update the parameters once. numbers : (NUMBERS,), `Optimizer.numbers` of the step, in the dtype of params."""
 
 
 class GatherOp(Bound, ABC):
-    """Rows of a data set, scaled into a batch.
+    """Gathering of a batch: rows of a data set, scaled.
 
     source : (samples, *shape) uint8 or float32.
-    scale : factor of each number, in float32.
-    x : (capacity, *shape), which may be of a wider dtype.
+    scale : float32 factor of each number.
+    x : (capacity, *shape), the batch, which may have a wider dtype.
     """
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
@@ -166,12 +165,11 @@ class GatherOp(Bound, ABC):
 
 @dataclass(frozen=True)
 class OpTable:
-    """Implementations of all that a layer-by-layer training step needs.
+    """Table of the implementations of a layer-by-layer training step.
 
-    layers : by class; Flatten is absent, because it is a reshaped view.
-    file : name of the file with the implementation, as `OP`, of a layer that is not in `layers`; next to its class.
-    labelled, elements : losses with settings or shares of samples, with labels and by element; None where there are
-    none.
+    layers : by layer class; Flatten is absent, because it is a reshaped view.
+    file : name of the file next to its class that implements, as `OP`, a layer absent from `layers`.
+    labelled, elements : losses with settings or weights of samples, with labels and by element; None if absent.
     """
 
     layers: Mapping[type[Layer], type[Op]]
@@ -183,7 +181,7 @@ class OpTable:
     elements: type[GeneralLossOp] | None = None
 
     def loss(self, loss: Loss, x: Array, target: Array, dx: Array, shares: Array | None) -> LossOp:
-        """The loss bound to the net's output, labels or targets, the output's gradient, and shares of samples."""
+        """Loss op bound to the net's output x, labels or targets, the output's gradient dx, and shares of samples."""
         if loss.is_plain and shares is None:
             return self.losses[type(loss)](x, target, dx)
         general = self.labelled if isinstance(loss, CrossEntropyLoss) else self.elements
@@ -192,7 +190,7 @@ class OpTable:
         return general(x, target, dx, loss, shares)
 
     def op(self, layer: Layer) -> type[Op]:
-        """Implementation of a layer; `RungError` if there is none."""
+        """Implementation of a layer. Raises `RungError` if there is none."""
         kind = type(layer)
         found: type[Op] = self.layers[kind] if kind in self.layers else form(kind, self.file).OP
         return found

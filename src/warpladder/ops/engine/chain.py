@@ -1,4 +1,4 @@
-"""A training step as a chain of nodes: the gathering of samples, the layers, and the loss, where it turns back."""
+"""Training step as a chain of nodes: the gathering of samples, the layers, and the loss."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...nets import Flatten, Layer, Loss, Net, Shape
 
 @dataclass(frozen=True)
 class Gather:
-    """First node of a chain whose samples are on the device: rows of the data set by the epoch's order, scaled."""
+    """Gathering of samples that are stored on the device: rows of the data set by the epoch's order, scaled."""
 
 
 @dataclass(frozen=True)
 class GeneralLoss(Loss):
-    """Last node of a chain whose loss has settings, or whose samples have shares: no fused kernel has it."""
+    """Loss with settings, or with weights of samples, which no fused kernel computes: last node of a chain."""
 
     loss: Loss
 
@@ -29,7 +29,7 @@ Node = Gather | Layer | Loss
 class Slice:
     """Samples that pass a chain together: n samples of a step's `batch`, from position `offset` of the batch on.
 
-    has_loss : True if their loss and the number of correct ones are computed; the gradient is computed in any case.
+    has_loss : True if their loss and the number of correct ones are computed; the gradient is always computed.
     """
 
     n: int
@@ -63,14 +63,14 @@ def timed(n: int) -> Slice:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Consecutive nodes of a chain, and what is known of them before arrays exist.
+    """Consecutive nodes of a chain, with their shapes and settings, before arrays exist.
 
-    nodes : the nodes; Flatten is not among them, it shows in the shapes.
+    nodes : the nodes without Flatten, which shows in the shapes.
     numbers : for each node the number of its layer in the net; None for a gathering or a loss.
     shapes : shape of a sample at the input of each node.
     capacity : samples that the arrays hold.
     batch : samples of a full batch: step k has positions k * batch and following of the epoch's order.
-    limits : of the device.
+    limits : limits of the device.
     config : None for a chain that only predicts.
     precision : number format of the layers' arithmetic.
     product_flops : FLOPs of one sample's matrix products in a training step of the whole net; 0 if the net is unknown.
@@ -88,18 +88,18 @@ class Subgraph:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers among the nodes."""
+        """Layers among the nodes."""
         return tuple(node for node in self.nodes if isinstance(node, Layer))
 
     @property
     def layers_at(self) -> range:
-        """Range of the layers' numbers in the net; includes a Flatten between them."""
+        """Range of the layers' numbers in the net, including a Flatten between them."""
         found = [number for number in self.numbers if number is not None]
         return range(found[0], found[-1] + 1) if found else range(0)
 
     @property
     def out_shape(self) -> Shape:
-        """Shape of a sample at the output of the last node; for a loss, the shape of its input."""
+        """Shape of a sample at the output of the last node; if it is a loss, the shape of its input."""
         last, shape = self.nodes[-1], self.shapes[-1]
         return last.out_shape(shape) if isinstance(last, Layer) else shape
 
@@ -114,7 +114,7 @@ class Subgraph:
 
     @property
     def gathers(self) -> bool:
-        """True if the first node is the gathering of the samples."""
+        """True if the first node is the gathering of samples."""
         return isinstance(self.nodes[0], Gather)
 
     @property
@@ -123,30 +123,30 @@ class Subgraph:
         return isinstance(self.nodes[-1], Loss)
 
     def part(self, first: int, last: int) -> Subgraph:
-        """Nodes first to last - 1."""
+        """Subgraph of nodes first to last - 1."""
         some = slice(first, last)
         return replace(self, nodes=self.nodes[some], numbers=self.numbers[some], shapes=self.shapes[some])
 
 
 def subgraph(layers: tuple[Layer, ...], in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
-    """Layers alone, none of them Flatten, numbered from 0, without a net."""
+    """Subgraph of layers without a net, numbered from 0; none of them is a Flatten."""
     shapes = accumulate(layers[:-1], lambda shape, layer: layer.out_shape(shape), initial=in_shape)
     return Subgraph(layers, tuple(range(len(layers))), tuple(shapes), capacity, capacity, limits)
 
 
 def products(net: Net, number: int) -> tuple[int, ...]:
-    """FLOPs of a sample in the products of a layer: y, dw, and dx if an earlier layer is trained; or ()."""
+    """FLOPs of a sample in the products y, dw and, if an earlier layer is trained, dx; () without parameters."""
     layer, shape = net.layers[number], net.shapes[number]
     return (layer.flops(shape),) * (2 + (number > net.first_trained)) if layer.param_shapes(shape) else ()
 
 
 def product_flops(net: Net) -> int:
-    """FLOPs of one sample's matrix products in a training step."""
+    """FLOPs of one sample's matrix products in a training step of the net."""
     return sum(sum(products(net, number)) for number in range(len(net.layers)))
 
 
 def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
-    """A chain of the gathering of samples alone."""
+    """Chain of the gathering of samples alone."""
     return Subgraph((Gather(),), (None,), (in_shape,), capacity, capacity, limits)
 
 
@@ -154,11 +154,11 @@ def chain(
     net: Net, capacity: int, batch: int, limits: Limits, config: TrainConfig | None, gathers: bool,
     precision: str = "fp32", has_shares: bool = False,
 ) -> Subgraph:  # fmt: skip
-    """Nodes of a net's step: the gathering of the samples, the layers and, with a config, the loss.
+    """Chain of a net's step: the gathering of samples, the layers and, with a config, the loss.
 
     capacity, batch, limits, config, precision : as in `Subgraph`.
-    gathers : True if the samples are on the device; False if a feed brings them.
-    has_shares : True if samples have shares in the mean of their batch.
+    gathers : True if the samples are stored on the device; False if a feed copies them to it.
+    has_shares : True if samples have weights in the mean of their batch.
     """
     computing = [number for number, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]
     first: tuple[Node, ...] = (Gather(),) if gathers else ()

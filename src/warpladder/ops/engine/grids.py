@@ -1,4 +1,4 @@
-"""Grids of one thread for each number: over a flat array, or over samples and the numbers of one sample."""
+"""Grids with one thread for each number: over a flat array, or over samples and the numbers of one sample."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ MOST_IN_SAMPLE = 2**31 - 1024
 
 
 def flat(kernel: Kernel, count: int, block_size: int, *arguments: Any) -> Launch:
-    """One thread for each of `count` numbers."""
+    """Launch with one thread for each of `count` numbers."""
     return kernel.bind(ceil_div(count, block_size), block_size, *arguments)
 
 
 def by_sample(kernel: Kernel, size: int, samples: int, block_size: int, *arguments: Any) -> Launch:
-    """One thread for each of `size` numbers along x, samples or partials of them along y; FULL times a device."""
+    """Launch with a thread for each of `size` numbers along x and samples along y, up to FULL times the device."""
     if size > MOST_IN_SAMPLE:
         raise LaunchError(
             f"kernel {kernel.signature.name} counts a sample's numbers in 32 bits, and {size:,} are too many: "

@@ -1,5 +1,5 @@
-"""Files that compute a layer, in the folder of its class; for the layers of nets/, in the folder of ops/ of
-its name or its `folder`.
+"""Files that implement a layer, in the folder of its class; for the layers of nets/, in the folder of ops/ named after
+the layer or its `folder`.
 
 `reference.py`: functions `forward(layer, x, w, b)`, and `backward(layer, x, w, dy)`, which returns (dx,) or (dx, dw,
 db), in float64; `margin(layer, x)` if the layer's gradient jumps. `array.py` and `loops.py`: an `Op`, named `OP`.
@@ -52,7 +52,7 @@ LISTED: tuple[type[Layer], ...] = (
 
 
 def lacks(kind: type[Layer], file: str) -> str | None:
-    """Reason why a layer's class has no file of this name, such as "array.py", next to it; None if it has."""
+    """Reason why a file such as "array.py" is missing next to a layer's class; None if it exists."""
     module = sys.modules.get(_package(kind)) or import_module(_package(kind))
     if not hasattr(module, "__path__"):
         lower = kind.__name__.lower()
@@ -68,22 +68,22 @@ def lacks(kind: type[Layer], file: str) -> str | None:
 
 @lru_cache(maxsize=256)  # a proof takes thousands of them; an error is not stored
 def form(kind: type[Layer], file: str) -> ModuleType:
-    """Module of a file next to a layer's class; `RungError` if there is no such file."""
+    """Module of a file next to a layer's class. Raises `RungError` if there is no such file."""
     if reason := lacks(kind, file):
         raise RungError(reason)
     return import_module(f".{file.removesuffix('.py')}", _package(kind))
 
 
 def missing(net: Net, file: str) -> str | None:
-    """First reason why such files cannot compute a net: a layer that no table lists has none. Else None."""
+    """Reason why the first layer that is in no table lacks a file of this name; None if no layer lacks it."""
     return next((reason for kind in others(net) if (reason := lacks(kind, file))), None)
 
 
 def others(net: Net) -> list[type[Layer]]:
-    """Classes of the layers in a net that no table lists."""
+    """Classes of a net's layers that are in no table."""
     return [type(layer) for layer in net.layers if type(layer) not in LISTED]
 
 
 def _package(kind: type[Layer]) -> str:
-    """Package with the files of a layer: for a class in nets/, its folder in ops/."""
+    """Package with the files of a layer's class: for a class in nets/, its folder in ops/."""
     return f"{OPS}.{kind.folder or kind.__name__.lower()}" if kind.__module__.startswith(OWN) else kind.__module__

@@ -1,4 +1,4 @@
-"""Ops of a vendor's library: plans, made once for each number of samples, that share one workspace."""
+"""Ops of a vendor's library: plans that share one workspace, made once for each number of samples."""
 
 from abc import abstractmethod
 
@@ -11,7 +11,7 @@ from .segments import Operands, Segment
 
 
 class PlannedOp(Segment):
-    """Matrix products of a layer as plans of a library, with the workspace that the plans for a full batch need."""
+    """Segment whose matrix products are plans of a library; the workspace is what a full batch's plans need."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -25,7 +25,7 @@ class PlannedOp(Segment):
 
     @abstractmethod
     def plan(self, name: str, n: int, workspace: int) -> LibraryPlan:
-        """Plan of "y", "dw" or "dx" for n samples with this many bytes of workspace."""
+        """Plan that computes "y", "dw" or "dx" of n samples with at most `workspace` bytes of workspace."""
 
     def call(self, name: str, n: int) -> Call:
         """Call that computes "y", "dw" or "dx" of n samples."""

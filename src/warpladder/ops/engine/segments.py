@@ -1,7 +1,8 @@
 """Segments: implementations of consecutive nodes of a chain as kernels; and the table of a rung's segments.
 
 A segment is bound once to a device and its arrays. For a slice of samples it returns launches for the forward and the
-backward pass, and sends none: a step is a list of launches that can be sent, timed one by one, or captured in a graph.
+backward pass, and executes none: a step is a list of launches that can be executed, timed one by one, or captured in a
+graph.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredSamples:
-    """A data set on the device, as a segment that gathers reads it.
+    """Data set on the device, as a gathering segment reads it.
 
     stored : (samples, *in_shape) uint8 or float32, as in the data set.
     scale : float32 factor of its numbers.
@@ -49,24 +50,25 @@ class Operands:
     """Arrays that a segment reads and writes.
 
     buffers : x at the input of its first layer, y at the output of its last one, dx and dy their gradients; w, b, dw
-    and db of its first layer with parameters. A segment that gathers fills x, unless it is the whole chain, which has
-    none of the four. A segment with the loss has no y and dy; the loss alone has the net's output and its gradient as x
-    and dx. Without a dy or a loss a segment only predicts. A ReLU may have one array as x and y, and one as dx and dy.
+    and db of its first layer with parameters. A segment that gathers fills x; if it is the whole chain, it has no x, y,
+    dx and dy. A segment with the loss has no y and dy; the loss alone has the net's output and its gradient as x and
+    dx. A segment without dy and without a loss only predicts. A ReLU may have one array as x and y, and one as dx and
+    dy.
     params, grads : weight and bias of each layer that has them, in order, and their gradients.
     samples : only for a segment that gathers.
     target : (capacity,) int32 labels, (capacity, outputs) float32 targets, or (capacity, *in_shape) float32 images to
     reproduce; a segment that gathers fills the labels in.
     log : only for a segment with the loss.
-    shares : (samples,) float32, shares of samples in the mean of their batch, by position in the epoch's order; None
+    shares : (samples,) float32, weights of samples in the mean of their batch, by position in the epoch's order; None
     for means. Only for a segment with a `GeneralLoss`.
-    mask_key : key of random masks; None in a chain that only predicts, and in a net without such layers.
+    mask_key : key of random masks; None in a chain that only predicts, and in a net without random masks.
     update : the optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
     masks_dx : True if x is the output of a ReLU whose backward pass the segment computes: dx is 0 where x is 0. Only
     for a segment that `fuses_relu_backward`.
     dy_is_masked : True if y is the output of a ReLU, and the next segment has set dy to 0 where y is 0.
     previous : previous segment in the chain, if it computes layers; its y is this segment's x, its dy this segment's
-    dx. A segment may request packed copies of these arrays from it when it is bound. Two segments exchange arrays and
-    never refer to each other, which would hold their memory until the next garbage collection.
+    dx. When a segment is bound, it may request packed copies of these arrays from the previous one. Two segments
+    exchange arrays and never refer to each other, which would hold their memory until the next garbage collection.
     """
 
     buffers: Buffers
@@ -84,20 +86,20 @@ class Operands:
 
 
 class Segment(OnDevice, ABC):
-    """Consecutive nodes as kernels, in as few launches as the idea allows.
+    """Consecutive nodes of a chain as kernels, in few launches.
 
     A segment implements `forward` and `backward`, and `prepare` if it packs its parameters first. Three hooks let
     neighbours save launches, and each has a default that saves none:
 
-    - `fuses_relu_backward`: the segment computes the backward pass of the ReLU that its input comes from.
+    - `fuses_relu_backward`: the segment computes the backward pass of the ReLU whose output is its input.
     - `updates_in_place`: the segment makes the optimizer's step on its own parameters.
     - `Operands.previous`: the segment and the previous one exchange packed arrays.
 
     cost : approximate number of launches in a step. A chain is cut so that the sum is least.
-    reads_order : True if its launches read the epoch's order; sums over all samples do not.
-    setup : launches that were sent when the segment was made, such as packing the samples.
+    reads_order : True if its launches read the epoch's order.
+    setup : launches executed once when the segment is made, such as packing the samples.
     products : planners whose tiles a tuner may choose, by result: "y", "dx" or "dw".
-    factors : precision of the factors that its tensor cores multiply; None if it is the chain's.
+    factors : precision of the factors on tensor cores; None if it is the chain's.
     update : the optimizer's step that the segment makes: `Operands.update`, or None if a separate launch is faster.
     """
 
@@ -116,7 +118,7 @@ class Segment(OnDevice, ABC):
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        """True if the segment can compute these nodes, whose types are those of one of its entries in a table."""
+        """True if the segment can compute these nodes, whose types equal a table entry of the segment."""
         return True
 
     @classmethod
@@ -125,30 +127,31 @@ class Segment(OnDevice, ABC):
         return False
 
     def prepare(self, part: Slice, repeated: bool = False) -> Launches:
-        """Compute what depends on the parameters alone, such as packed weights, before the slice's forward pass.
+        """Launches that depend on the parameters alone, such as packing weights, before the slice's forward pass.
 
-        repeated : True if the step before had the same slice. A segment whose `backward` has already prepared the
+        repeated : True if the previous step had an equal slice. A segment whose `backward` has already prepared the
         updated parameters then returns no launches.
         """
         return []
 
     @abstractmethod
     def forward(self, part: Slice) -> Launches:
-        """Fill y[:n] from x[:n], or x[:n] and the labels from the samples; follows a prepare of the same slice.
+        """Launches that fill y[:n] from x[:n], or x[:n] and the labels from the samples; after `prepare` of the same
+        slice.
 
         The loss fills the net's dx[:n] and the log's entry of the running step. A batch larger than the capacity comes
         in slices: the first sets the entry, the others add to it, and the last adds one to log.step. Sums have a fixed
         order. Without `part.has_loss` the entry stays as it is. A segment with more nodes than the loss may leave some
-        of that to `backward`.
+        of this to `backward`.
         """
 
     def backward(self, part: Slice) -> Launches:
-        """Fill the gradients of the parameters, and dx[:n] unless None, from dy[:n]; follows its forward."""
+        """Launches that fill the gradients of the parameters, and dx[:n] unless None, from dy[:n]; after `forward`."""
         return []
 
 
 class GatherSegment(Segment):
-    """The gathering alone: from position step * batch + offset of the order on; without an order, rows 0 to n - 1."""
+    """Gathering alone: samples from position step * batch + offset of the order; without order, rows 0 to n - 1."""
 
     cost = 1
 
@@ -159,7 +162,7 @@ class GatherSegment(Segment):
 
 
 class LossSegment(Segment):
-    """The loss alone, all of it in the forward pass."""
+    """Loss alone, computed completely in the forward pass."""
 
     cost = 2
 
@@ -169,20 +172,20 @@ class LossSegment(Segment):
         self.x, self.dx, self.target, self.log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
 
     def entry(self, part: Slice) -> tuple[Array | int | None, ...]:
-        """Arguments of the kernel that ends the loss: step, loss and correct of the log, is_first, is_last."""
+        """Arguments of the kernel that finishes the loss: the log's step, loss and correct, is_first, is_last."""
         return *self.log.entry(part.has_loss), int(part.is_first), int(part.is_last)
 
 
 @dataclass(frozen=True)
 class KernelTable:
-    """Implementations of all that a step needs.
+    """Table of the segments of a rung.
 
     segments : by the types of consecutive nodes.
     update : the optimizer's step on all parameters that no segment updates.
     accumulate : sum of gradients, for batches in slices.
-    alternatives : other segments for layers with parameters; a tuner times them against those of `segments`.
-    unit : unit of the GPU that computes the products, a name of `machine.peaks`; None for the usual one.
-    interleaves_steps : True if launches of a graph of many steps may begin before the previous step has ended.
+    alternatives : other segments for layers with parameters; a tuner compares their times with those of `segments`.
+    unit : unit of the GPU that computes the products, a name of `machine.peaks`; None for the default one.
+    interleaves_steps : True if launches in a graph of several steps may begin before the previous step has ended.
     """
 
     segments: Mapping[tuple[type, ...], type[Segment]]
@@ -193,22 +196,21 @@ class KernelTable:
     interleaves_steps: bool = False
 
     def with_files(self, net: Net) -> KernelTable:
-        """This table with segments for the net's layers that no table lists, from `cuda.py` next to their classes."""
+        """Table with segments for the net's layers that no table lists, from `cuda.py` next to their classes."""
         own: dict[tuple[type, ...], type[Segment]] = {
             (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
         }
         return replace(self, segments={**self.segments, **own}) if own else self
 
     def cut(self, chain: Subgraph) -> Cut | None:
-        """Cheapest division of a chain into segments, in order, or None; of equals the one with the longer first
-        segments.
+        """Cheapest division of a chain into segments, in order, or None; of equals, the one with longer first segments.
 
-        Two layers with a Flatten between them that changes shapes are never in one segment.
+        A segment never contains a Flatten that changes a sample's shape.
         """
         return self._cuts(chain)[len(chain.nodes)]
 
     def cut_net(self, chain: Subgraph, net: Net) -> Cut:
-        """Cheapest division of a net's chain; `RungError` names the first node that no segment takes."""
+        """Cheapest division of a net's chain. Raises `RungError` with the first node that no segment supports."""
         cuts = self._cuts(chain)
         if (found := cuts[len(chain.nodes)]) is not None:
             return found
@@ -218,7 +220,7 @@ class KernelTable:
         raise RungError(f"these kernels have nothing for {node} ({where})")
 
     def _cuts(self, chain: Subgraph) -> list[Cut | None]:
-        """For each place between nodes, the cheapest division of all nodes before it, or None."""
+        """Cheapest division of the first i nodes, or None, for each i from 0 to the number of nodes."""
         kinds = tuple(type(node) for node in chain.nodes)
         longest = max(map(len, self.segments))
         best: list[Cut | None] = [[], *([None] * len(kinds))]
@@ -241,5 +243,5 @@ Cut = list[tuple[Subgraph, type[Segment]]]
 
 
 def _rank(cut: Cut) -> tuple[float, tuple[int, ...]]:
-    """Sort key of divisions of one chain, the best first: by launches, then by the lengths of the first segments."""
+    """Sort key of divisions of a chain, the best first: by cost, then by the lengths of the first segments."""
     return sum(segment.cost for _, segment in cut), tuple(-len(part.nodes) for part, _ in cut)

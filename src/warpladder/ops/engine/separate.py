@@ -1,4 +1,4 @@
-"""A run of layers computed by several segments of another table, one after another."""
+"""Consecutive layers computed by several segments of another table."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from .segments import KernelTable, Operands, Segment
 
 
 class SeparateSegments(Segment):
-    """Several segments of `table` in place of one; arrays between them are scratch memory."""
+    """Several segments of `table` as one; arrays between them are scratch memory."""
 
     table: ClassVar[KernelTable]
     fuses_relu_backward = True
@@ -37,7 +37,7 @@ class SeparateSegments(Segment):
         self.relu = self._relu_before() if buffers.dx is not None and operands.masks_dx else None
 
     def _relu_before(self) -> Segment:
-        """Segment of the ReLU whose output is x, for its backward pass."""
+        """Segment for the backward pass of the ReLU whose output is x."""
         whole, t = self.subgraph, self.buffers
         relu = subgraph((ReLU(),), whole.shapes[0], whole.capacity, whole.limits)
         return self.table.segments[ReLU,](self.device, relu, Operands(Buffers(t.x, t.x, t.dx, t.dx)), self.block_size)

@@ -1,4 +1,4 @@
-"""Products that a rung on tensor cores may leave to multiply-adds: those of thin layers with a small share."""
+"""Products that a rung on tensor cores may compute by multiply-adds: thin layers with a small share of the FLOPs."""
 
 from ...nets import Layer
 from .chain import Subgraph
@@ -9,7 +9,7 @@ HEAD, FIRST = 0.02, 0.03
 
 
 def is_small(subgraph: Subgraph, share: float, products: int) -> bool:
-    """True if so many products of each layer are at most a share of their net; False if the net is unknown."""
+    """True if `products` products of each layer are at most a share of the net's FLOPs; False if the net is unknown."""
     nodes = zip(subgraph.nodes, subgraph.shapes, strict=True)
     own = sum(node.flops(shape) for node, shape in nodes if isinstance(node, Layer))
     return products * own <= share * subgraph.product_flops

@@ -1,1 +1,1 @@
-"""Rows of the data set, by index, as a batch. It imports ops/engine and data/order.py. Begin with naive.cu."""
+"""Gathering of a batch: rows of the data set by index. It imports ops/engine, data/order.py. Begin with naive.cu."""

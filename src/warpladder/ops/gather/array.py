@@ -1,4 +1,4 @@
-"""Gathering rows: a take, and a multiplication that turns bytes into floats."""
+"""Gathering of rows as array expressions: a take, and a multiplication that converts bytes to floats."""
 
 import math
 
@@ -8,7 +8,7 @@ from ..engine.base import Array, GatherOp, chunk_bytes, module_of
 
 
 class ArrayGather(GatherOp):
-    """x[i] = source[indices[i]] * scale, the product in float32, whatever x holds: every rung sees the same numbers."""
+    """Gathering x[i] = source[indices[i]] * scale; the product is float32 for any dtype of x, as on all rungs."""
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
         super().__init__(source, scale, x)

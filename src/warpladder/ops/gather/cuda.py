@@ -1,4 +1,4 @@
-"""Gathering a batch on the device as kernels."""
+"""CUDA launchers of the gathering of a batch on the naive rung."""
 
 import math
 from pathlib import Path
@@ -18,7 +18,7 @@ KERNELS = {np.dtype(np.uint8): "gather_bytes", np.dtype(np.float32): "gather_flo
 
 
 class NaiveGather(GatherSegment):
-    """Two launches: rows of the samples in the epoch's order, if any; the scaled rows, a thread for each number."""
+    """Gathering in two launches: the samples' rows by the epoch's order; the scaled numbers, a thread for each."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

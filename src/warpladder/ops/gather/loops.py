@@ -1,4 +1,4 @@
-"""Gathering rows as two nested loops."""
+"""Gathering of rows as two nested compiled loops."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Gathering a batch on the device in one kernel, four numbers at a time."""
+"""Gathering of a batch on the device in one kernel, four numbers at a time."""
 
 import math
 from pathlib import Path
@@ -22,7 +22,8 @@ TYPES = {
 
 
 class WideGather(GatherSegment):
-    """One launch: a block finds the row of a sample and copies it, four numbers at a time if four divides the size.
+    """Gathering in one launch: a block finds the row of a sample and copies it, by four numbers if the size is a
+    multiple.
 
     block_size bounds the threads of a block; short rows have fewer.
     """

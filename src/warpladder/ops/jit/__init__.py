@@ -1,3 +1,3 @@
-"""numba's compiled functions: their cache on disk (cache.py), the seconds of compilation, the processor compiled for.
-It imports errors and files alone. Begin with cache.py.
+"""Compilation by numba: its cache on disk (cache.py), its time, and the processor for which it compiles. It imports
+errors and files alone. Begin with cache.py.
 """

@@ -1,8 +1,8 @@
-"""`compiled`: numba.njit with a disk cache that is never stale and that survives an edit of comments.
+"""`compiled`: numba.njit with a disk cache that is never stale and that survives changed comments.
 
-The key of numba's own cache is the text of the function's file and the function's line: an edit of a comment compiles
-everything again, and a change in an imported function or constant goes unnoticed. Here every state of the sources has a
-folder, named by a hash (sources.py); in it a function is known by its number among the module's functions.
+The key of numba's own cache is the text of the function's file and the function's line: a changed comment compiles
+everything again, and a change in an imported function or constant goes unnoticed. Here each state of the sources has a
+folder, named by a hash (sources.py); in it a function's key is its number among the module's functions.
 """
 
 import inspect
@@ -59,7 +59,7 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
 
 def _name(stored: Any, function: Callable) -> None:
-    """Name a function's index by the function's number, not its line, and stamp it with the meaning of its file."""
+    """Name a function's index file by the function's number, not its line; stamp it with its source's hash."""
     index = stored._cache_file
     line, base, stamp = function.__code__.co_firstlineno, stored._impl.filename_base, index._source_stamp
     with suppress(OSError):  # a function typed into a notebook has no file
@@ -74,7 +74,7 @@ def _name(stored: Any, function: Callable) -> None:
 
 
 def _or(instead: Callable[[], Any], read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a reader of cache files so that a damaged file counts as absent: it is compiled and written anew."""
+    """Reader of cache files that treats a damaged file as absent: numba then compiles and writes it anew."""
 
     def read_if_whole(*arguments: Any) -> Any:
         try:
@@ -86,12 +86,12 @@ def _or(instead: Callable[[], Any], read: Callable[..., Any]) -> Callable[..., A
 
 
 def _absent() -> None:
-    """Report to numba that a function's machine code is absent."""
+    """Raise `FileNotFoundError`, by which numba learns that a function's machine code is absent."""
     raise FileNotFoundError
 
 
 def _warning(save: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a writer of compiled code so that a full disk costs a warning, not the training."""
+    """Writer of compiled code that warns when the disk is full, so that training goes on."""
 
     def save_if_possible(*arguments: Any) -> None:
         try:
@@ -104,7 +104,7 @@ def _warning(save: Callable[..., None]) -> Callable[..., None]:
 
 @cache
 def cache_folder() -> Path | None:
-    """Folder of this state of the sources; None, after one warning, if it cannot be written."""
+    """Cache folder for the present state of the sources; None, after one warning, if it cannot be written."""
     root = FOLDERS.folder()
     if root is None:
         return None

@@ -1,4 +1,4 @@
-"""Time of compilation: counted, so that no epoch is charged with it, and announced, because it may take long."""
+"""Time of compilation: measured, so that no epoch's time includes it, and announced, because it may take long."""
 
 import gc
 import time
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Compiling:
-    """Seconds that numba compiles in this process; code from the cache does not count.
+    """Seconds that numba compiles in this process, without loading code from the cache.
 
     seconds : total so far.
     announce : called once with a line when compilation begins; None for silence.
@@ -23,7 +23,7 @@ class Compiling:
         self._collects = False
 
     def begin(self) -> None:
-        """Count a compilation from now on; compilations of called functions are part of it."""
+        """Start the time of a compilation; compilations of called functions are part of it."""
         if self._depth == 0:
             self._began = time.perf_counter()
             self._collects = gc.isenabled()
@@ -43,7 +43,7 @@ class Compiling:
 
     @contextmanager
     def announced(self, announce: Callable[[str], None] | None) -> Iterator[None]:
-        """Context in which `announce` receives the first compilation; None leaves the announcer that is set."""
+        """Context in which `announce` receives the first compilation; None leaves the present announcer."""
         before = self.announce
         self.announce = announce or before
         try:
@@ -57,7 +57,7 @@ compiling = Compiling()
 
 @cache
 def listen() -> None:
-    """Report each of numba's compilations to `compiling`; `compiled` calls this."""
+    """Register `compiling` for numba's compilation events; `compiled` calls this."""
     from numba.core import event
 
     class Listener(event.Listener):

@@ -1,4 +1,4 @@
-"""Hash of all that decides machine code: sources that compiled code can reach, and versions of compilers."""
+"""Hash of all inputs of machine code: sources that compiled code can reach, and versions of compilers."""
 
 import ast
 import hashlib
@@ -15,12 +15,12 @@ REACHABLE = (*(f"{folder}/**/*.py" for folder in FOLDERS), "data/order.py")
 
 
 def key() -> str:
-    """Hash of the sources' meaning, of numba and LLVM, and of the CPU."""
+    """Hash of the sources without comments, of the versions of numba and LLVM, and of the CPU."""
     return _hash((name, meaning(source)) for name, source in _sources())
 
 
 def exact_key() -> str:
-    """Hash as `key`, of the bytes of the sources: equal exact keys mean equal keys. It needs no parsing."""
+    """Hash like `key`, but of the bytes of the sources: equal exact keys mean equal keys. It needs no parsing."""
     return _hash(_sources())
 
 
@@ -40,7 +40,7 @@ def meaning(source: bytes) -> bytes:
 
 @cache
 def functions_of(path: str) -> tuple[list[int], str]:
-    """First line of every function of a file, decorators included, in order; and a hash of the meaning of the file."""
+    """First line of each function of a file, decorators included, in order; and a hash of the file without comments."""
     source = Path(path).read_bytes()
     functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
     lines = sorted(min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) for node in functions)
@@ -48,7 +48,7 @@ def functions_of(path: str) -> tuple[list[int], str]:
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
-    """Modules that compiled code can reach: path in the package, source."""
+    """Modules that compiled code can reach: (path in the package, source)."""
     for path in sorted(p for pattern in REACHABLE for p in PACKAGE.glob(pattern)):
         yield path.relative_to(PACKAGE).as_posix(), path.read_bytes()
 

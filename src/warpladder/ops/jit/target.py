@@ -1,4 +1,4 @@
-"""The processor that numba compiles for, found without importing numba, which takes most of a second."""
+"""Processor for which numba compiles, found without importing numba, which takes most of a second."""
 
 import os
 from functools import cache
@@ -13,9 +13,9 @@ SETTINGS = tuple(
 
 @cache
 def target() -> tuple[str, str]:
-    """LLVM's name of the kind of core, and its features as one text, "+avx2,-avx512f,...".
+    """LLVM's name of the CPU, and its features as one text, "+avx2,-avx512f,...".
 
-    They are this machine's, unless NUMBA_CPU_NAME and others override them.
+    They describe this machine unless variables such as NUMBA_CPU_NAME override them.
     """
     import llvmlite.binding as llvm
 

@@ -1,11 +1,11 @@
-"""Linear as three matrix products."""
+"""Linear layer as three matrix products of NumPy or CuPy."""
 
 from ...nets import Layer
 from ..engine.base import Array, Buffers, Op, module_of
 
 
 class ArrayLinear(Op):
-    """y = x W' + b; dW = dy' x; db = 1 dy; dx = dy W. Here x is (n, in), y (n, out), W (out, in)."""
+    """Linear layer: y = x W' + b; dW = dy' x; db = 1 dy; dx = dy W. Shapes: x (n, in), y (n, out), W (out, in)."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)

@@ -1,4 +1,4 @@
-"""Linear as kernels."""
+"""CUDA launchers of the linear layer on the naive rung."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ LEAST = 64
 
 
 class NaiveLinear(Segment):
-    """One thread for each number of y, dx, dw and db."""
+    """Linear layer by one thread for each number of y, dx, dw and db."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

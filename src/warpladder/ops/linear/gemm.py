@@ -1,4 +1,4 @@
-"""Linear as matrix products by tiles; with few outputs, as kernels of thin.py."""
+"""Linear layer as fp32 matrix products by tiles; with few outputs, as kernels of thin.py."""
 
 from ...device import Device
 from ...nets import ReLU
@@ -12,7 +12,7 @@ from .thin import MOST, Thin
 
 
 class GemmLinear(Segment):
-    """Linear [, ReLU]. With a ReLU and more than a few outputs `backward` overwrites dy."""
+    """Segment Linear [, ReLU] by fp32 products. With a ReLU and more than a few outputs `backward` overwrites dy."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -27,7 +27,7 @@ class GemmLinear(Segment):
 
 
 class Wide:
-    """By tiles: y = x w', dw = dy' x, dx = dy w; short batches, which have too few tiles, by kernels of short.py."""
+    """Linear layer by tiles: y = x w', dw = dy' x, dx = dy w; short batches by kernels of short.py."""
 
     def __init__(self, owner: Segment, t: Buffers, fused_relu: bool) -> None:
         self.device, self.buffers, self.fused_relu = owner.device, t, fused_relu

@@ -1,4 +1,4 @@
-"""Linear as three products of cuBLASLt; the bias is added as y is written."""
+"""Linear layer as three products of cuBLASLt; the bias is added as y is written."""
 
 from ...device import Device
 from ...device.gpu.cublas import CublasProduct, cublas
@@ -11,7 +11,10 @@ from ..sums.cuda import ColumnSums
 
 
 class LibraryLinear(PlannedOp):
-    """y = x w' + b; dw = dy' x; dx = dy w. Here x is (n, in), y (n, out), w (out, in). db is summed by our kernels."""
+    """Linear layer by cuBLASLt: y = x w' + b; dw = dy' x; dx = dy w. The project's kernels sum db.
+
+    Shapes: x (n, in), y (n, out), w (out, in).
+    """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

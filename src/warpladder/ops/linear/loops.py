@@ -1,4 +1,4 @@
-"""Linear as nested loops, with sums in float64. Shapes: x (n, in), w (out, in), y (n, out)."""
+"""Linear layer as nested compiled loops, with sums in float64. Shapes: x (n, in), w (out, in), y (n, out)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Matrix products in a device's memory, as launches."""
+"""Matrix products in fp32 on a device, as launches."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ THREADS = 256
 
 
 class Product:
-    """C (m, n) = A B with sums of k terms, for up to `capacity` samples; `owner` takes the scratch memory.
+    """Product C (m, n) = A B with sums of k terms, for up to `capacity` samples; `owner` holds the scratch memory.
 
     shape : m, n and k for a number of samples.
     a_along, b_along : True if A is stored as (m, k), not (k, m), and B as (n, k), not (k, n).
@@ -33,7 +33,7 @@ class Product:
     def product(
         self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, fused_relu: bool = False
     ) -> tuple[Launch, int]:
-        """Launch, and count of parts of the sums: one is finished, in c; more are in `parts`, without bias and ReLU."""
+        """Launch, and number of split-K parts: one part is final, in c; more are in `parts`, without bias and ReLU."""
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile, whole = plan.tile, plan.parts == 1
         kernel = self.device.kernel(GEMM, f"gemm<{tile}, {_how(self.a_along, m)}, {_how(self.b_along, n)}>")
@@ -47,7 +47,7 @@ class Product:
     def launches(
         self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, fused_relu: bool = False
     ) -> Launches:
-        """c = A B + bias (n,), then max(., 0) if `fused_relu`."""
+        """Launches of c = A B + bias (n,), then max(., 0) if `fused_relu`."""
         launch, parts = self.product(samples, a, b, c, bias, fused_relu)
         if parts == 1:
             return [launch]
@@ -56,25 +56,25 @@ class Product:
 
 
 def _how(along: bool, width: int) -> str:
-    """Copy of a panel, as gemm.cu names it: across, by four numbers if every row begins at a multiple of 16 bytes."""
+    """Name in gemm.cu of the copy of a panel: across, by four numbers if every row begins at a multiple of 16 bytes."""
     return "ALONG" if along else "ACROSS" if width % 4 else "ACROSS_BY_4"
 
 
 def add_parts(
     device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, fused_relu: bool
 ) -> Launch:
-    """c (m, n) = sum of partials (parts, m, n) + bias (n,) unless None, then max(., 0) if `fused_relu`."""
+    """Launch of c (m, n) = sum of partials (parts, m, n) + bias (n,) unless None, then max(., 0) if `fused_relu`."""
     kernel = device.kernel(GEMM, "add_parts")
     return kernel.bind(ceil_div(m * n, THREADS), THREADS, sums, bias, c, parts, m * n, n, int(fused_relu))
 
 
 class BiasGradient:
-    """Sums of dy over the samples, in partials; before that, if a ReLU follows the layer, dy becomes 0 where y is not
-    above 0.
+    """Bias gradient: sums of dy over the samples, in partials. It first applies the mask of a ReLU after the layer to
+    dy.
 
     t : dy and y are (capacity, outputs), db is (outputs,).
-    fused_relu : True if a ReLU follows.
-    sums : (partials, outputs), or None if a single partial goes to db.
+    fused_relu : True if a ReLU follows: dy becomes 0 where y is not above 0.
+    sums : (partials, outputs), or None if a single partial is written to db.
     """
 
     def __init__(self, owner: OnDevice, t: Buffers, fused_relu: bool) -> None:
@@ -86,7 +86,7 @@ class BiasGradient:
         self.sums = owner.scratch((self.partials, self.outputs)) if self.partials > 1 else None
 
     def launch(self, n: int) -> tuple[Launch, int]:
-        """Launch for n samples, and number of partials of the sums; a single one is db."""
+        """Launch for n samples, and the number of partials; a single one is db."""
         t, partial = self.buffers, ceil_div(n, self.partials)
         partials = ceil_div(n, partial)
         grid, y = (ceil_div(self.outputs, 32), partials), t.y if self.fused_relu else None
@@ -94,7 +94,7 @@ class BiasGradient:
         return self.kernel.bind(grid, THREADS, t.dy, y, sums, n, self.outputs, partial), partials
 
     def after(self, product: Launch, sums: Array | None, parts: int, partials: int) -> Launches:
-        """Launch of the product dw, and one that adds parts of dw and partials of db, if there are several."""
+        """Launches of the product dw and, if there are several parts of dw or partials of db, of their sums."""
         t = self.buffers
         if parts == partials == 1:
             return [product]
@@ -105,7 +105,7 @@ class BiasGradient:
 def add_gradients(
     device: Device, weights: tuple[Array | None, Array, int, int], bias: tuple[Array | None, Array, int, int]
 ) -> Launch:  # fmt: skip
-    """Adds up dw and db, each (parts, sum, number of parts, numbers from part to part); one part is finished."""
+    """Launch that adds the partials of dw and db, each (partials, sum, number of parts, stride)."""
     (part, dw, parts, stride), (other, db, others, more_stride) = weights, bias
     size, more = dw.size if parts > 1 else 0, db.size if others > 1 else 0
     kernel = device.kernel(GEMM, "add_gradient_parts")

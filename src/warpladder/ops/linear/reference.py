@@ -1,4 +1,4 @@
-"""Linear, as the textbook has it. Shapes: x (n, in), w (out, in), b (out,), y (n, out); float64."""
+"""Textbook linear layer in float64. Shapes: x (n, in), w (out, in), b (out,), y (n, out)."""
 
 import numpy as np
 
@@ -13,6 +13,6 @@ def forward(layer: Linear, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -
 def backward(
     layer: Linear, x: np.ndarray, w: np.ndarray, dy: np.ndarray, needs_dx: bool = True
 ) -> tuple[np.ndarray, ...]:
-    """Gradients (dx, dw, db) from dy (n, out), or (dw, db) of a layer before which nothing is trained."""
+    """Gradients (dx, dw, db) from dy (n, out); (dw, db) if not needs_dx."""
     trained = dy.T @ x, dy.sum(axis=0)
     return (dy @ w, *trained) if needs_dx else trained

@@ -1,4 +1,4 @@
-"""Linear on short batches: kernels that request all their numbers at once."""
+"""Linear layer on short batches: kernels that load all their numbers at once, to hide latency."""
 
 from pathlib import Path
 
@@ -27,14 +27,14 @@ def fits(limits: Limits, n: int, outputs: int) -> bool:
 
 
 def forward(t: Buffers, n: int, fused_relu: bool) -> Launch:
-    """y[:n] from x[:n]."""
+    """Launch of y[:n] from x[:n] of a linear layer on a short batch, with ReLU if `fused_relu`."""
     return _forward(t, n, fused_relu, t.x, (np.float32(1), None, None, None), (None, None), (0, 0))
 
 
 def gathered_forward(
     t: Buffers, n: int, fused_relu: bool, samples: StoredSamples, target: Array | None, batch: int, offset: int
 ) -> Launch:
-    """y[:n] from stored samples; fills x[:n] and target[:n] too. batch: samples of a full batch."""
+    """Launch of y[:n] from stored samples, which also fills x[:n] and target[:n]. batch : samples of a full batch."""
     s = samples
     return _forward(t, n, fused_relu, s.stored, (s.scale, s.labels, s.order, s.step), (t.x, target), (batch, offset))
 
@@ -53,19 +53,19 @@ def _forward(
 
 
 def _shared(depth: int) -> int:
-    """Bytes of a block's samples and weights, whose place the warps' sums take afterwards."""
+    """Bytes of shared memory of a block: its samples and weights, later overwritten by the warps' sums."""
     pitch = ceil_div(depth, 16) * 16 + 8
     return 4 * max((ROWS + COLUMNS) * pitch, THREADS // 32 * ROWS * COLUMNS)
 
 
 def _most_inputs(device: Device) -> int:
-    """Most inputs of a block's samples and weights in shared memory."""
+    """Largest number of inputs for which shared memory holds a block's samples and weights."""
     row = (device.limits.shared_opt_in - 1024) // (4 * (ROWS + COLUMNS))  # the numbers of rows are there too
     return (row - 8) // 16 * 16
 
 
 def weight_gradient(t: Buffers, y: Array | None, n: int) -> Launch:
-    """dw and db from x[:n] and dy[:n]; dy counts where y, unless None, is above 0."""
+    """Launch of dw and db from x[:n] and dy[:n]; dy is masked where y, unless None, is not above 0."""
     inputs, outputs, device = t.x.shape[1], t.y.shape[1], t.x.device
     kernel = device.kernel(SHORT, f"short_weight_gradient<{int(inputs % 4 == 0 and outputs % 4 == 0)}>")
     grid = ceil_div(outputs, OUTPUTS), ceil_div(inputs, INPUTS)

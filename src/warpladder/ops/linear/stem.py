@@ -1,4 +1,4 @@
-"""A net that begins with a linear layer, on a short batch: the layer reads its samples from where they are stored."""
+"""First linear layer of a net on a short batch, which reads its samples from the stored data set."""
 
 from ...device import Device
 from ...nets import Linear, ReLU
@@ -10,7 +10,7 @@ from .gemm import GemmLinear
 
 
 class ShortStem(Segment):
-    """Gather, Linear [, ReLU]: each block finds the rows of its samples while the weights are being loaded."""
+    """Segment Gather, Linear [, ReLU]: each block finds the rows of its samples while the weights are loaded."""
 
     cost = 2
 

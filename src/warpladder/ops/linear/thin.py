@@ -1,4 +1,4 @@
-"""Linear with few outputs: kernels that read x once, with all outputs of a sample in the registers of a thread."""
+"""Linear layer with few outputs: kernels that read x once; a thread holds all outputs of a sample in registers."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ FEW = 512
 
 
 class Thin:
-    """The three passes of a Linear [, ReLU] with at most MOST outputs."""
+    """Launchers of y, dx, dw and db of a Linear [, ReLU] with at most MOST outputs."""
 
     def __init__(self, owner: OnDevice, t: Buffers, fused_relu: bool) -> None:
         self.device, self.buffers, self.fused_relu = owner.device, t, fused_relu
@@ -29,7 +29,7 @@ class Thin:
             self.parts = owner.scratch((partials, self.numbers)) if partials > 1 else None
 
     def forward(self, n: int) -> Launches:
-        """Few samples: several warps for one, against latency. Many: a warp has four, and loads w once."""
+        """Launch of y. Few samples: several warps for each, against latency. Many: a warp for four samples."""
         rows = 4 if n >= 64 * self.processors else 1
         warps = 1
         while n < 16 * self.processors and warps < 8 and 32 * warps * self.step < self.inputs:
@@ -62,7 +62,7 @@ class Thin:
         return found
 
     def _partials(self, n: int) -> int:
-        """Parts of the samples for the weight gradient: enough to fill the device, each of 128 samples at least."""
+        """Number of parts of the samples for dw: enough to occupy the device, each of at least 128 samples."""
         if n <= FEW:
             return 1
         return min(ceil_div(3 * self.processors, ceil_div(self.inputs, 32 * self.step)), ceil_div(n, 128))

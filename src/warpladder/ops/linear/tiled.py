@@ -1,4 +1,4 @@
-"""Linear, and the ReLU after it, by square tiles in shared memory."""
+"""Linear layer, and the ReLU after it, by square tiles in shared memory."""
 
 from pathlib import Path
 
@@ -24,10 +24,11 @@ def side(block_size: int) -> int:
 
 
 class TiledLinear(Segment):
-    """One matrix product for each of y, dx, and dw with db. ReLU is applied as y is written, its mask as dy is read.
+    """Linear layer by one tiled product for each of y, dx, and dw with db. ReLU is applied as y is written, its mask as
+    dy is read.
 
     A block has side * side threads, by `side`: 64 for 8 x 8 tiles, 256 for 16 x 16, 1,024 for 32 x 32. If the tiles are
-    too few to keep the device busy, each sum is split into parts, which a second launch adds in order.
+    too few to occupy the device, each sum is split into parts, which a second launch adds in order.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -62,7 +63,7 @@ class TiledLinear(Segment):
         return parts_of_sums(self._tiles(m, n), ceil_div(k, LEAST), m * n, resident, threads // 32, work, limits)
 
     def forward(self, part: Slice) -> Launches:
-        """y = x w^T + b."""
+        """Launches of y = x w^T + b."""
         t, n = self.buffers, part.n
         count = self.parts[self.capacity, self.outputs, self.inputs]
         grid, depth = self._grid(n, self.outputs, self.inputs, count)
@@ -77,7 +78,7 @@ class TiledLinear(Segment):
         ]
 
     def backward(self, part: Slice) -> Launches:
-        """dw = dy^T x, db = dy^T 1, and dx = dy w; dy is masked by y if a ReLU follows."""
+        """Launches of dw = dy^T x, db = dy^T 1, and dx = dy w; dy is masked by y if a ReLU follows."""
         t, n = self.buffers, part.n
         return [*self._weights(n), *(self._input(n) if t.dx is not None else [])]
 
@@ -109,7 +110,7 @@ class TiledLinear(Segment):
         ]
 
     def _grid(self, m: int, n: int, k: int, count: int) -> tuple[tuple[int, int], int]:
-        """Grid of tiles and parts, and terms of a part; a part without terms writes zeros."""
+        """Grid of tiles and split-K parts, and terms of a part; a part without terms writes zeros."""
         return (self._tiles(m, n), count), ceil_div(ceil_div(k, count), DEPTH) * DEPTH
 
     def _relu_mask(self) -> Array | None:

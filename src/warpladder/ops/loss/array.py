@@ -11,7 +11,8 @@ from . import scalar
 
 
 class ArrayLabelLoss(GeneralLossOp):
-    """loss = sum over samples of share * (-sum over c of q[c] log softmax(x)[c]); dx = share (softmax(x) sum(q) - q).
+    """Cross-entropy with settings: loss = sum over samples of share * (-sum over c of q[c] log softmax(x)[c]); dx =
+    share (softmax(x) sum(q) - q).
 
     q[c] = w[label] (1 - s) at the label, and w[c] s / classes at every class; s is the smoothing.
     """
@@ -48,7 +49,7 @@ class ArrayLabelLoss(GeneralLossOp):
 
 
 class ArrayElementLoss(GeneralLossOp):
-    """loss = sum over samples of share * mean over elements of f(x, target); dx = share f'(x, target) / size."""
+    """Loss by element: loss = sum over samples of share * mean of f(x, target); dx = share f'(x, target) / size."""
 
     def __init__(self, x: Array, target: Array, dx: Array, loss: Loss, shares: Array | None = None) -> None:
         super().__init__(x, target, dx, loss, shares)
@@ -75,7 +76,7 @@ class ArrayElementLoss(GeneralLossOp):
             dx *= dx.dtype.type(2)
 
     def _values(self, xp: Any, x: Array, t: Array) -> Array:
-        """f(x, t) of each element."""
+        """Loss f(x, t) of each element, of the shape of x."""
         if isinstance(self.settings, BCEWithLogitsLoss):
             rest, zero = xp.log1p(xp.exp(-xp.abs(x))), x.dtype.type(0)
             return self.setting * t * (rest + xp.maximum(-x, zero)) + (1 - t) * (rest + xp.maximum(x, zero))
@@ -91,12 +92,12 @@ class ArrayElementLoss(GeneralLossOp):
 
 
 def _mean(xp: Any, lost: Array, shares: Array | None, n: int) -> Any:
-    """Sum of the losses (n,) of samples by their shares, or their mean, added in float64."""
+    """Sum of the samples' losses (n,) times their shares, or the mean without shares, in float64."""
     return xp.sum(lost if shares is None else lost * shares[:n], dtype=np.float64) / (n if shares is None else 1)
 
 
 def _divide(dx: Array, shares: Array | None, n: int, size: int) -> None:
-    """Multiply the gradient of each sample by its share over a sample's size, in place."""
+    """Multiply each sample's gradient in dx by its share / size, or by 1 / (n size) without shares, in place."""
     if shares is None:
         dx *= dx.dtype.type(1 / (n * size))
     else:

@@ -1,4 +1,4 @@
-"""Losses with settings or with weights of samples, as kernels."""
+"""CUDA launcher of losses with settings or with weights of samples."""
 
 import math
 from pathlib import Path
@@ -18,7 +18,7 @@ BLOCKS = 1024
 
 
 class NaiveGeneralLoss(LossSegment):
-    """One launch, a thread for each sample with a label or for each element."""
+    """Loss in one launch, with a thread for each sample with a label or for each element."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -44,7 +44,7 @@ class NaiveGeneralLoss(LossSegment):
         return [self.kernel.bind(self._blocks(part.n), self.block_size, *arrays, *numbers, *place)]
 
     def _blocks(self, n: int) -> int:
-        """Blocks of the launch for n samples: one for each block_size samples with labels, since each has a thread."""
+        """Number of blocks for n samples: with labels, one for each block_size samples; by element, at most BLOCKS."""
         threads = n if self.has_labels else n * self.size
         blocks = ceil_div(threads, self.block_size)
         return blocks if self.has_labels else min(BLOCKS, blocks)

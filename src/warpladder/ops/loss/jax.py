@@ -1,4 +1,4 @@
-"""Losses for JAX: loss of each sample, and its share."""
+"""Losses for JAX, by sample."""
 
 import jax
 
@@ -7,7 +7,7 @@ from . import scalar
 
 
 def values(loss: Loss, x: jax.Array, y: jax.Array) -> jax.Array:
-    """Loss of each sample (n,), of outputs x (n, *out_shape) and labels (n,) or targets shaped as x."""
+    """Loss (n,) of each sample, for outputs x (n, *out_shape) and labels (n,) or targets of the shape of x."""
     numpy = jax.numpy
     if isinstance(loss, CrossEntropyLoss):
         w = numpy.asarray(scalar.settings(loss, x.shape[1]), x.dtype)

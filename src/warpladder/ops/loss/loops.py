@@ -1,6 +1,6 @@
-"""Losses with settings or with weights of samples, as loops.
+"""Losses with settings or with weights of samples, as compiled loops.
 
-Shapes: x, dx (n, classes), label and shares (n,); of losses by element x, target and dx are flat.
+Shapes: x, dx (n, classes), label and shares (n,); in losses by element x, target and dx are flat.
 """
 
 import math
@@ -19,7 +19,7 @@ _value, _derivative = compiled(scalar.value), compiled(scalar.derivative)
 def label_loss(
     x: np.ndarray, label: np.ndarray, w: np.ndarray, smoothing: float, shares: np.ndarray, dx: np.ndarray, n: int
 ) -> tuple[float, int]:
-    """Sum of the samples' losses by their shares, and correct samples; dx = share (softmax(x) sum(q) - q)."""
+    """Write dx = share (softmax(x) sum(q) - q). Returns the sum of losses times shares, and the correct samples."""
     classes = x.shape[1]
     spread = smoothing / classes
     loss = 0.0
@@ -52,7 +52,7 @@ def label_loss(
 def element_loss(
     function: int, setting: np.ndarray, x: np.ndarray, target: np.ndarray, shares: np.ndarray, dx: np.ndarray, n: int
 ) -> float:
-    """Sum of the elements' losses by their samples' shares over the size; dx = share f'(x, target) / size."""
+    """Write dx = share f'(x, target) / size. Returns the sum over elements of share f(x, target) / size."""
     size = len(setting)
     loss = 0.0
     for sample in range(n):
@@ -65,7 +65,7 @@ def element_loss(
 
 
 class LoopsLabelLoss(GeneralLossOp):
-    """Loss and gradient, both in the forward pass; shares of 1 / n where samples have no weights."""
+    """Loss with labels, as compiled loops; `forward` computes the gradient too. Shares are 1 / n without weights."""
 
     def __init__(self, x: Array, target: Array, dx: Array, loss: Loss, shares: Array | None = None) -> None:
         super().__init__(x, target, dx, loss, shares)
@@ -81,11 +81,11 @@ class LoopsLabelLoss(GeneralLossOp):
             self.loss[0], self.correct[0] = loss, hits
 
     def backward(self, n: int) -> None:
-        """dx is filled."""
+        """Do nothing: `forward` has filled dx."""
 
 
 class LoopsElementLoss(GeneralLossOp):
-    """Loss and gradient, both in the forward pass; shares of 1 / n where samples have no weights."""
+    """Loss by element, as compiled loops; `forward` computes the gradient too. Shares are 1 / n without weights."""
 
     def __init__(self, x: Array, target: Array, dx: Array, loss: Loss, shares: Array | None = None) -> None:
         super().__init__(x, target, dx, loss, shares)
@@ -99,18 +99,18 @@ class LoopsElementLoss(GeneralLossOp):
             self.loss[0], self.correct[0] = loss, 0
 
     def backward(self, n: int) -> None:
-        """dx is filled."""
+        """Do nothing: `forward` has filled dx."""
 
 
 class _Even:
-    """An op's shares, or even ones of 1 / n."""
+    """Shares of an op's samples: the given ones, or 1 / n each."""
 
     def __init__(self, op: GeneralLossOp, x: Array) -> None:
         self.given = op.shares
         self.even = op.scratch(x, x.shape[:1]) if op.shares is None else None
 
     def shares(self, n: int) -> Array:
-        """(capacity,), of which the first n are those of n samples."""
+        """Shares (capacity,); the first n belong to the batch."""
         if self.even is None:
             return self.given
         self.even[:n] = 1 / n

@@ -1,6 +1,6 @@
-"""Every loss as the textbook has it, in float64: value and gradient of each sample.
+"""Textbook losses in float64: value and gradient of each sample.
 
-Shapes: x (n, *out_shape); label (n,) whole numbers, or target as x; shares (n,).
+Shapes: x (n, *out_shape); label (n,) integers, or target of the shape of x; shares (n,).
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ Function = Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
 
 
 def softplus(x: np.ndarray) -> np.ndarray:
-    """log(1 + exp(x))."""
+    """Softplus log(1 + exp(x))."""
     return np.logaddexp(0, x)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-x)), both tails to full precision."""
+    """Sigmoid 1 / (1 + exp(-x)), both tails to full precision."""
     e = np.exp(-np.abs(x))
     return np.where(x < 0, e, 1) / (1 + e)
 
@@ -31,7 +31,7 @@ def _huber(loss: HuberLoss, x: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def _factor(loss: BCEWithLogitsLoss, x: np.ndarray) -> np.ndarray | float:
-    """pos_weight, as an array that fits x."""
+    """BCE's pos_weight, as a number or as an array that broadcasts over x."""
     if loss.pos_weight is None or len(loss.pos_weight) == 1:
         return 1.0 if loss.pos_weight is None else loss.pos_weight[0]
     return np.reshape(loss.pos_weight, x.shape[1:])
@@ -55,7 +55,9 @@ FUNCTIONS: dict[type[Loss], tuple[Function, Function]] = {
 
 
 def wanted(loss: CrossEntropyLoss, label: np.ndarray, classes: int) -> np.ndarray:
-    """q (n, classes): w[label] (1 - s) at the label, and w[c] s / classes at every class; s is the smoothing."""
+    """Target q (n, classes) of a cross-entropy: w[label] (1 - s) at the label, plus w[c] s / classes at every class c;
+    s is the smoothing.
+    """
     w = np.ones(classes) if loss.weight is None else np.array(loss.weight)
     q = np.tile(w * (loss.label_smoothing / classes), (len(label), 1))
     q[np.arange(len(label)), label] += w[label] * (1 - loss.label_smoothing)
@@ -63,7 +65,7 @@ def wanted(loss: CrossEntropyLoss, label: np.ndarray, classes: int) -> np.ndarra
 
 
 def factors(loss: Loss, y: np.ndarray | None, n: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Factor of each of n samples in the sum by which a mean is divided: its weight, times that of its class."""
+    """Weight (n,) of each sample in the divisor of a mean: its own weight, times its class's."""
     out = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     if isinstance(loss, CrossEntropyLoss) and loss.weight is not None:
         assert y is not None
@@ -72,14 +74,14 @@ def factors(loss: Loss, y: np.ndarray | None, n: int, weights: np.ndarray | None
 
 
 def shares(loss: Loss, y: np.ndarray | None, n: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Weight of each of n samples in their mean: its own over the sum of `factors`; 0 where that sum is 0."""
+    """Share (n,) of each sample in their mean: its weight over the sum of `factors`; 0 where that sum is 0."""
     total = factors(loss, y, n, weights).sum()
     own = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     return own / total if total > 0 else np.zeros(n)
 
 
 def values(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Loss of each sample (n,): -sum of q log softmax(x), or the mean over its elements."""
+    """Loss (n,) of each sample: -sum of q log softmax(x), or the mean over its elements."""
     if isinstance(loss, CrossEntropyLoss):
         shifted = x - x.max(axis=1, keepdims=True)
         surprise = np.log(np.exp(shifted).sum(axis=1, keepdims=True)) - shifted
@@ -90,7 +92,7 @@ def values(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def slopes(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Gradient of each sample's loss by its outputs, as x: softmax(x) times the sum of q, less q; or f' / size."""
+    """Gradient of each sample's loss by its outputs, shaped as x: softmax(x) sum(q) - q, or f' / size by element."""
     if isinstance(loss, CrossEntropyLoss):
         e, q = np.exp(x - x.max(axis=1, keepdims=True)), wanted(loss, y, x.shape[1])
         return np.asarray(e / e.sum(axis=1, keepdims=True) * q.sum(axis=1, keepdims=True) - q)
@@ -98,24 +100,24 @@ def slopes(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def curvature(loss: Loss) -> float:
-    """Most that the derivative of an element's function changes for a change of 1 of the output."""
+    """Lipschitz constant of f', the derivative of a loss by element: the largest |f''|."""
     if isinstance(loss, BCEWithLogitsLoss):
         return max((1.0, *(loss.pos_weight or ()))) / 4
     return {MSELoss: 2.0, HuberLoss: 1.0, L1Loss: 0.0}[type(loss)]
 
 
 def forward(loss: Loss, x: np.ndarray, y: np.ndarray, share: np.ndarray | None = None) -> float:
-    """Mean over the batch of `values`, or their sum with these shares."""
+    """Loss of a batch: the mean of `values`, or their sum weighted by `share`."""
     found = values(loss, x, y)
     return float(np.mean(found) if share is None else share @ found)
 
 
 def backward(loss: Loss, x: np.ndarray, y: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
-    """dx: `slopes` over n, or times these shares."""
+    """Gradient dx of a batch's loss: `slopes` / n, or times `share`."""
     found = slopes(loss, x, y)
     return found / len(x) if share is None else found * share.reshape(-1, *[1] * (x.ndim - 1))
 
 
 def correct(loss: Loss, x: np.ndarray, y: np.ndarray) -> int:
-    """Number of samples whose largest logit, the first of equals, is that of their label; 0 without labels."""
+    """Number of samples whose largest logit, the first of equals, is their label's; 0 without labels."""
     return int(np.count_nonzero(x.argmax(axis=1) == y)) if isinstance(loss, CrossEntropyLoss) else 0

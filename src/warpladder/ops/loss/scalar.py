@@ -1,6 +1,6 @@
-"""Losses of one element, for compiled loops: value and derivative by a function's number.
+"""Losses of one element, for compiled loops: value and derivative, selected by the function's number.
 
-Compiled code on the CPU, on the rungs loops and native, inserts these functions; Python does not call them.
+Compiled code on the CPU, on the rungs loops and native, inlines these functions; Python does not call them.
 """
 
 import math
@@ -15,12 +15,12 @@ NUMBERS: dict[type[Loss], int] = {MSELoss: MSE, L1Loss: L1, HuberLoss: HUBER, BC
 
 
 def number(loss: Loss) -> int:
-    """Number of a loss by element."""
+    """Number of an elementwise loss, for `value` and `derivative`."""
     return NUMBERS[type(loss)]
 
 
 def settings(loss: Loss, outputs: int) -> np.ndarray:
-    """Number of each output that a loss reads, (outputs,) float64: weight, Huber's delta or pos_weight, else 1."""
+    """Setting (outputs,) float64 of each output: class weight, Huber's delta or pos_weight, else 1."""
     if isinstance(loss, CrossEntropyLoss):
         return np.ones(outputs) if loss.weight is None else np.array(loss.weight)
     if isinstance(loss, HuberLoss):
@@ -31,7 +31,7 @@ def settings(loss: Loss, outputs: int) -> np.ndarray:
 
 
 def value(function: int, setting: float, x: float, t: float) -> float:
-    """f(x, t). setting : of HUBER and BINARY, as `settings` has it."""
+    """Loss f(x, t) of one element. setting : from `settings`, read by HUBER and BINARY."""
     d = x - t
     if function == MSE:
         return d * d
@@ -44,7 +44,7 @@ def value(function: int, setting: float, x: float, t: float) -> float:
 
 
 def derivative(function: int, setting: float, x: float, t: float) -> float:
-    """df / dx. A NaN stays NaN; L1's is 0 at 0."""
+    """Derivative df / dx of one element's loss. A NaN stays NaN; L1's derivative is 0 at 0."""
     d = x - t
     if function == MSE:
         return 2 * d

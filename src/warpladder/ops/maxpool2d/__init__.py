@@ -1,1 +1,1 @@
-"""Maximum over windows. It imports ops/engine. Begin with reference.py, then naive.cu."""
+"""Max pooling. It imports ops/engine. Begin with reference.py, then naive.cu."""

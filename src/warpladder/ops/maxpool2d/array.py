@@ -1,4 +1,4 @@
-"""Max-pooling as one pass over the whole batch for each position in the window."""
+"""Max pooling as array expressions: one pass over the whole batch for each position in the window."""
 
 import numpy as np
 
@@ -7,7 +7,8 @@ from ..engine.base import Array, Buffers, Op, module_of
 
 
 class ArrayMaxPool2d(Op):
-    """Each output stores the argmax index of its window; the gradient goes back there.
+    """Max pooling in NumPy or CuPy: forward stores the argmax index of each window, backward adds the gradient at that
+    index.
 
     x is (n, c, h, w), y (n, c, oh, ow). Position t = i * k + j of all windows is x[:, :, i::s, j::s] cut to (oh, ow).
     """

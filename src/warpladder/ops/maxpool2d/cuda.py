@@ -1,4 +1,4 @@
-"""Max-pooling as kernels."""
+"""CUDA launcher of max pooling."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveMaxPool2d(Segment):
-    """Each output stores the argmax index of its window; the thread of an input goes through the windows over it."""
+    """Max pooling: an output's thread stores its window's argmax index; an input's adds its windows' gradients."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

@@ -1,4 +1,4 @@
-"""Max-pooling as nested loops. Shapes: x (n, c, h, w), y (n, c, oh, ow)."""
+"""Max pooling as nested compiled loops. Shapes: x (n, c, h, w), y (n, c, oh, ow)."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, y: np.ndarray, argmax: np.ndarray, n: int, k: int, stride: int) -> None:
-    """Also writes each output's argmax: its position i * k + j in the window."""
+    """Write the maximum of each window to y, and its position i * k + j in the window to argmax."""
     for sample in range(n):
         for c in range(y.shape[1]):
             for p in range(y.shape[2]):

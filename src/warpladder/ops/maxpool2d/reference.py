@@ -1,6 +1,6 @@
-"""Maximum over windows, as the textbook has it.
+"""Textbook max pooling in float64.
 
-Shapes: x (n, c, h, w), y (n, c, oh, ow); float64. Windows that do not fit at the far edges are dropped.
+Shapes: x (n, c, h, w), y (n, c, oh, ow). Rows and columns at the far edges that fill no window are left out.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ def forward(layer: MaxPool2d, x: np.ndarray, w: None = None, b: None = None) -> 
 
 
 def backward(layer: MaxPool2d, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(dx,): each output's gradient goes to the argmax of its window, the first of equals, or the first NaN."""
+    """Input gradient (dx,): a window's gradient is added at its argmax, the first of equals, or the first NaN."""
     first, *others = positions(layer, x)
     number_type = np.min_scalar_type(layer.kernel_size**2 - 1).type
     best, argmax = first.copy(), np.zeros(first.shape, number_type)
@@ -34,9 +34,10 @@ def backward(layer: MaxPool2d, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[
 
 
 def margin(layer: MaxPool2d, x: np.ndarray) -> np.ndarray:
-    """Distance of each sample's closest runner-up from its maximum, (n,), relative to the sample's root mean square.
+    """Distance (n,) of each sample's closest second-largest pixel from its window's maximum, relative to the sample's
+    RMS.
 
-    Equals do not count (`relu.reference.STRUCTURAL`): they come from equal pixels, such as a flat background.
+    Equal pixels are left out (`relu.reference.STRUCTURAL`): they come from a flat background, for example.
     """
     if layer.kernel_size == 1:
         return np.full(len(x), np.inf)
@@ -51,6 +52,6 @@ def margin(layer: MaxPool2d, x: np.ndarray) -> np.ndarray:
 
 
 def positions(layer: MaxPool2d, x: np.ndarray) -> list[np.ndarray]:
-    """Views (n, c, oh, ow) of x, one for each of the k k places of a window, row by row."""
+    """Views (n, c, oh, ow) of x, one for each of the k k offsets in a window, row by row."""
     (_, oh, ow), k, s = layer.out_shape(x.shape[1:]), layer.kernel_size, layer.stride or layer.kernel_size
     return [x[:, :, i : i + s * (oh - 1) + 1 : s, j : j + s * (ow - 1) + 1 : s] for i, j in np.ndindex(k, k)]

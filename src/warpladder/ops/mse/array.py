@@ -1,10 +1,10 @@
-"""Mean squared error as array expressions."""
+"""Mean squared error as array expressions of NumPy or CuPy."""
 
 from ..engine.base import LossOp, module_of
 
 
 class ArrayMSE(LossOp):
-    """loss = mean over all n * size elements of (x - target)^2; dx = 2 (x - target) / (n * size)."""
+    """Mean squared error: loss = mean of (x - target)^2 over n * size elements; dx = 2 (x - target) / (n * size)."""
 
     def forward(self, n: int, has_loss: bool = True) -> None:
         dx = self.dx[:n]

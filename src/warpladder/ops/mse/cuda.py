@@ -1,4 +1,4 @@
-"""Mean squared error as kernels."""
+"""CUDA launcher of the mean squared error on the naive rung."""
 
 import math
 from pathlib import Path
@@ -17,7 +17,7 @@ BLOCKS = 1024
 
 
 class NaiveMSE(LossSegment):
-    """The gradient, one thread for each number; sums of the loss by blocks; then the sum of these, with the log."""
+    """Mean squared error in three launches: the gradient, the loss by block, and its sum with the log entry."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

@@ -1,4 +1,4 @@
-"""Mean squared error as a loop over all numbers of a batch."""
+"""Mean squared error as a compiled loop over all numbers of a batch."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Mean squared error, as the textbook has it; x and target of equal shape, float64."""
+"""Textbook mean squared error in float64; x and target have equal shapes."""
 
 import numpy as np
 
@@ -9,5 +9,5 @@ def forward(x: np.ndarray, target: np.ndarray) -> float:
 
 
 def backward(x: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """dx = 2 (x - target) / number of elements."""
+    """Gradient dx = 2 (x - target) / number of elements, of the shape of x."""
     return 2 * (x - target) / x.size

@@ -16,7 +16,7 @@ BLOCKS = 1024
 
 
 class TiledMSE(LossSegment):
-    """One launch, four numbers at a time if four divides the size of a sample.
+    """Mean squared error in one launch, by four numbers at a time if a sample's size is a multiple of four.
 
     Without a dx it computes the loss alone: the launch that wrote x has written the gradient.
     """

@@ -1,10 +1,10 @@
 """A user's .cu file: its kernels for one operation, with their launches.
 
-A launch is a comment in the file, with this package's names for what the kernel takes:
+A launch is a comment in the file, with this package's names for the kernel's arguments:
 
     // launch: mine<<<(n * outputs + 255) / 256, 256>>>(x, w, b, y, n, inputs, outputs)
 
-Without the list of arguments a parameter's own name states what it is. Without the comment each kernel that writes an
+Without the list of arguments each parameter's own name is its argument. Without the comment each kernel that writes an
 array of the operation is launched with one thread for each element: in blocks of 256, or of 16 x 16, columns along x,
 if it uses threadIdx.y.
 """
@@ -43,9 +43,9 @@ _FIXED = re.compile(r"//\s*shapes:\s*net\b")
 
 @dataclass(frozen=True)
 class OwnLaunch:
-    """One launch of a user's kernel.
+    """Launch of a user's kernel.
 
-    takes : for each parameter its role or expression. writes : arrays of the operation that it writes.
+    takes : role or expression of each parameter. writes : arrays of the operation that the kernel writes.
     config : expressions for grid, block and shared bytes; () for one thread for each element.
     """
 
@@ -57,7 +57,7 @@ class OwnLaunch:
 
 @dataclass(frozen=True)
 class KernelFile:
-    """Kernels of a file for an operation. path : as the user wrote it."""
+    """User's .cu file with its kernels for an operation. path : as the user wrote it."""
 
     path: str
     source: KernelSource
@@ -66,11 +66,11 @@ class KernelFile:
 
     @property
     def fixed(self) -> bool:
-        """True if the kernels are made for the shapes of one net."""
+        """True if the kernels are compiled for the shapes of one net."""
         return bool(_FIXED.search(self.source.text))
 
     def defined(self) -> dict[str, Number]:
-        """Numbers that the file gives names, by #define and constexpr."""
+        """Named numbers of the file, by #define and constexpr."""
         found: dict[str, Number] = {}
         for match in _DEFINED.finditer(self.source.text):
             try:
@@ -81,7 +81,7 @@ class KernelFile:
 
 
 def read(path: str, roles: Roles, outputs: tuple[str, ...]) -> KernelFile:
-    """Kernels of a file that write some of these arrays; `KernelError` names what is missing or doubtful."""
+    """Kernel file whose kernels write some of these arrays. Raises `KernelError` for missing or doubtful launches."""
     source = device_code(Path(path).expanduser())
     name, known = Path(path).name, readable(source)
     if not known:
@@ -118,7 +118,7 @@ def _stated(match: re.Match[str], source: KernelSource, roles: Roles, outputs: t
 
 
 def _found(source: KernelSource, known: list[str], roles: Roles, outputs: tuple[str, ...]) -> list[OwnLaunch]:
-    """Kernels of a file without launches, those that write an output."""
+    """Launches of the kernels that write an output, for a file without launch comments."""
     several = templates(source)
     names = [name for name in known if name not in several] + instantiated(source)
     found, reasons = [], []
@@ -160,7 +160,7 @@ def bind(
     arrays: Mapping[str, Array | None],
     values: Mapping[str, Number],
 ) -> Launch:
-    """A launch on these arrays and numbers, by canonical name; `KernelError` if they do not fit."""
+    """Launch bound to these arrays and numbers, by canonical name. Raises `KernelError` if they do not fit."""
     known = numbers_of(file, launch, values)
     grid, block, shared = shape(file, launch, arrays, known)
     where = f"{Path(file.path).name}: kernel {launch.signature.name}"
@@ -172,7 +172,7 @@ def bind(
 
 
 def numbers_of(file: KernelFile, launch: OwnLaunch, values: Mapping[str, Number]) -> dict[str, Number]:
-    """Numbers for a launch's expressions: under canonical names, the file's own and those of its parameters."""
+    """Numbers for a launch's expressions: by canonical name, by the file's names and by the parameters' names."""
     found = {**file.defined(), **{word: values[name] for word, name in file.roles.numbers.items() if name in values}}
     found |= values
     for parameter, text in zip(launch.signature.parameters, launch.takes, strict=True):
@@ -229,7 +229,7 @@ _DIM3 = re.compile(r"^\s*dim3\s*\((.*)\)\s*$|^\s*\{(.*)\}\s*$", re.DOTALL)
 
 
 def _body(source: KernelSource, name: str) -> str:
-    """Text from a kernel's head to the next kernel."""
+    """Source text from a kernel's head to the next kernel."""
     text = code(source)
     found = re.search(rf"\b{re.escape(name.partition('<')[0].rpartition('::')[2])}\s*\(", text)
     start = found.start() if found else 0
@@ -240,7 +240,7 @@ def _body(source: KernelSource, name: str) -> str:
 def command(
     file: KernelFile, launch: OwnLaunch, arrays: Mapping[str, Array | None], values: Mapping[str, Number]
 ) -> str:
-    """The command that checks a launch, as it is typed."""
+    """Command line that checks a launch, `warpladder check ...`, ready to type."""
     known = numbers_of(file, launch, values)
     grid, block, shared = shape(file, launch, arrays, known)
     name, is_only = launch.signature.name, len(readable(file.source)) == 1 and "<" not in launch.signature.name

@@ -1,6 +1,6 @@
-"""A user's Python file in place of an operation of the numpy rung, or a segment of his in that of a CUDA rung.
+"""User's Python file that replaces an operation of the numpy rung, or a segment of a CUDA rung.
 
-Functions are those of a layer's reference.py: `forward(layer, x, w, b)` returns y, and `backward(layer, x, w, dy)`
+Its functions are those of a layer's reference.py: `forward(layer, x, w, b)` returns y, and `backward(layer, x, w, dy)`
 returns (dx,) or (dx, dw, db). `OP` is an `Op`, or a `Segment` with launches of CUDA kernels.
 """
 
@@ -18,7 +18,7 @@ from ..engine.segments import Segment
 
 
 def read(path: str, op: str, outputs: tuple[str, ...]) -> ModuleType:
-    """The module of a file; `RungError` if it has nothing for the operation."""
+    """Python module of a file. Raises `RungError` if it defines neither `OP` nor the functions of the operation."""
     module = run_file(path, RungError)
     kind = getattr(module, "OP", None)
     if kind is not None:
@@ -34,7 +34,7 @@ def read(path: str, op: str, outputs: tuple[str, ...]) -> ModuleType:
 
 
 def is_segment(module: ModuleType) -> bool:
-    """True if the file has a segment of CUDA kernels."""
+    """True if the file's `OP` is a segment of CUDA kernels."""
     kind = getattr(module, "OP", None)
     return isinstance(kind, type) and issubclass(kind, Segment)
 

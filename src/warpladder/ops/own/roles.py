@@ -1,7 +1,7 @@
-"""Operations that a user's kernel can compute, and the names of what it takes: arrays and numbers.
+"""Operations that a user's kernel can compute, and the names of their arrays and numbers.
 
-Names are read without case and underscores, and an array and a number may have the same name: in a convolution the
-array `w` is the weight, and the number `w` the width.
+Names match without case and underscores. An array and a number may have the same name: in a convolution the array `w`
+is the weight, and the number `w` the width.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ UPDATE_NUMBERS = {"count": "count n size numel length total", "limit": "limit cl
 
 
 def plain(name: str) -> str:
-    """A name without case and underscores."""
+    """Name without case and underscores."""
     return name.replace("_", "").lower()
 
 
 class Roles:
-    """What kernels of an operation take: a canonical name for each that a signature may have.
+    """Names of the arrays and numbers of an operation's kernels, as the parameters of a kernel may spell them.
 
     arrays, numbers : names by canonical name, separated by blanks.
     """
@@ -85,7 +85,7 @@ class Roles:
         self.numbers = {word: name for name, words in numbers.items() for word in words.split()}
 
     def of(self, name: str, is_array: bool, where: str) -> str:
-        """Canonical name of a parameter; `KernelError` with the names that there are."""
+        """Canonical name of a parameter. Raises `KernelError` with the known names."""
         known = self.arrays if is_array else self.numbers
         if (found := known.get(plain(name))) is not None:
             return found
@@ -99,7 +99,7 @@ class Roles:
 
 
 def roles(op: str, kind: type[Layer] | None, optimizer: Optimizer | None = None) -> Roles:
-    """Roles of an operation on a layer's class; of the update, with the optimizer's numbers, if `kind` is None."""
+    """Roles of a layer's operation; with `kind` None, of the optimizer's update."""
     if kind is None:
         assert optimizer is not None
         return Roles(op, UPDATE_ARRAYS, UPDATE_NUMBERS | {name: plain(name) for name in columns(optimizer)})
@@ -114,7 +114,7 @@ def roles(op: str, kind: type[Layer] | None, optimizer: Optimizer | None = None)
 
 
 def values(layer: Layer, buffers: Buffers, n: int) -> dict[str, Number]:
-    """Numbers of a layer's kernels by canonical name, for n samples."""
+    """Numbers by canonical name for a layer's kernels on n samples."""
     x, y = buffers.x.shape[1:], buffers.y.shape[1:]
     if isinstance(layer, Linear):
         return {"n": n, "inputs": x[0], "outputs": y[0]}
@@ -132,7 +132,7 @@ def values(layer: Layer, buffers: Buffers, n: int) -> dict[str, Number]:
 
 
 def columns(optimizer: Optimizer) -> tuple[str, ...]:
-    """Names of the numbers that an optimizer's step is made with, by their column; () where no names are known."""
+    """Names of the numbers of an optimizer's step, by column; () for an optimizer without names."""
     return COLUMNS.get(optimizer.name, ())
 
 
@@ -145,9 +145,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 
 def named(op: str) -> tuple[type[Layer] | str, tuple[str, ...]]:
-    """The layer's class, or the optimizer's name, and the arrays that an operation writes; `KernelError` for another
-    name.
-    """
+    """Layer class or optimizer name, and the arrays that an operation writes. Raises `KernelError` if unknown."""
     layer, _, part = op.partition(".")
     if op == UPDATE or part == UPDATE:
         if op != UPDATE and layer not in COLUMNS:
@@ -163,12 +161,12 @@ def named(op: str) -> tuple[type[Layer] | str, tuple[str, ...]]:
 
 
 def operations(near: str = "") -> str:
-    """A line with the operations that there are; with the nearest to a name first."""
+    """Line that lists all operations, with the nearest to a name first."""
     close = get_close_matches(near.lower(), [f"{name}.{part}" for name in LAYERS for part in PASSES], 1)
     meant = f"did you mean {close[0]}? " if close else ""
     return f"{meant}there are {', '.join(LAYERS)}, each .forward or .backward, and update (sgd.update, adam.update)"
 
 
 def number(value: Number, dtype: np.dtype) -> Number:
-    """A number as a parameter of this type takes it."""
+    """Number converted to a parameter's dtype: float or int."""
     return float(value) if dtype.kind == "f" else int(value)

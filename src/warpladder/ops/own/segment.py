@@ -1,4 +1,4 @@
-"""A layer's segment with some of its arrays written by a user's launches in place of the package's."""
+"""Segment of a layer in which a user's launches write some of the arrays in place of the package's launches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .roles import Number, values
 
 
 class OwnSegment(Segment):
-    """The package's segment `ours`, of whose launches those stay that the user's do not replace.
+    """The package's segment `ours` without the launches that the user's launches replace.
 
     files : the user's .cu files. segments : the user's own segments, with the arrays that each writes.
     """
@@ -43,7 +43,7 @@ class OwnSegment(Segment):
         return cls.ours.takes(subgraph)
 
     def own(self, n: int, outputs: tuple[str, ...]) -> Launches:
-        """The user's launches that write some of these arrays."""
+        """User's launches that write some of these arrays."""
         found: Launches = []
         (layer,) = self.layers
         known: dict[str, Number] = values(layer, self.buffers, n)
@@ -81,7 +81,7 @@ class OwnSegment(Segment):
         return found
 
     def _kept(self, calls: Launches) -> Launches:
-        """Our launches of the backward pass that lead to arrays which no launch of the user's writes."""
+        """The package's backward launches, needed for the arrays that no launch of the user writes."""
         if not self.replaced & {"dx", "dw", "db"}:
             return calls
         t = self.buffers
@@ -90,13 +90,13 @@ class OwnSegment(Segment):
 
 
 def arrays_of(operands: Operands, device: Device) -> dict[str, Array | None]:
-    """Arrays of a segment by canonical name."""
+    """Arrays of a segment by canonical name: x, w, b, y, dy, dx, dw, db."""
     t = operands.buffers
     return {name: getattr(t, name) for name in ("x", "w", "b", "y", "dy", "dx", "dw", "db")}
 
 
 def rows(name: str, array: Array | None, n: int) -> Array | None:
-    """The first n samples of an array of samples; parameters as they are."""
+    """First n samples of an array of samples; the whole array for parameters and their gradients."""
     return array if array is None or name in ("w", "b", "dw", "db") else array[:n]
 
 
@@ -114,7 +114,7 @@ def _reads(call: object) -> tuple[range, ...]:
 
 
 def _needed(calls: Launches, wanted: Iterable[range]) -> Launches:
-    """Calls that lead to the contents of these addresses, in order."""
+    """Calls that contribute to the contents of these addresses, in order."""
     left, found = list(wanted), []
     for call in reversed(calls):
         if call.touches is None:

@@ -1,4 +1,4 @@
-"""Files to start from: for each operation a right and simple kernel, which `climb --op` accepts as it is."""
+"""Files to start from: for each operation a correct, simple kernel, which `climb --op` accepts unchanged."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ __global__ void adam_step(float* w, const float* g, float* m, float* v, float st
 
 
 def start(op: str) -> str:
-    """Text of a .cu file with a right kernel of an operation; `KernelError` if there is none."""
+    """Text of a .cu file with a correct kernel of an operation. Raises `KernelError` if there is none."""
     named(op)
     layer, _, part = op.partition(".")
     if op in ("update", "sgd.update"):

@@ -1,7 +1,7 @@
-"""The optimizer's step by a user's kernel.
+"""Optimizer's step by a user's kernel.
 
-Its numbers differ from step to step and are on the device. So the kernel becomes a function of the device, and a kernel
-made here calls it with the numbers of the running step.
+Its numbers differ from step to step and are on the device. So the user's kernel becomes a device function, and a
+generated kernel calls it with the numbers of the running step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = "float* w, const float* g, float* first, float* second, long long count,
 
 
 class OwnUpdate(NaiveUpdate):
-    """A user's kernel as the optimizer's step; `file` has one launch."""
+    """Update by a user's kernel; `file` has one launch."""
 
     file: ClassVar[KernelFile]
 
@@ -44,7 +44,7 @@ class OwnUpdate(NaiveUpdate):
 
 
 def lacks(file: KernelFile, config: TrainConfig) -> str | None:
-    """Reason why a file's kernel cannot make the step of these settings, or None."""
+    """Reason why a file's kernel cannot make the optimizer's step with these settings; None if it can."""
     if len(file.launches) != 1:
         return f"{file.path} has {len(file.launches)} kernels that write w: an update is one"
     (launch,), optimizer = file.launches, config.optimizer
@@ -59,7 +59,7 @@ def lacks(file: KernelFile, config: TrainConfig) -> str | None:
 
 
 def wrapped(file: KernelFile, config: TrainConfig) -> KernelSource:
-    """The file with its kernel as a function of the device, and a kernel that calls it."""
+    """Source of the file with its kernel as a device function, and a generated kernel that calls it."""
     (launch,) = file.launches
     plain = launch.signature.name.partition("<")[0]
     pattern = (
@@ -82,7 +82,7 @@ def _as_function(match: re.Match[str]) -> str:
 
 
 def _taken(parameter: Parameter, text: str, launch: OwnLaunch, config: TrainConfig) -> str:
-    """Argument of a parameter in the call."""
+    """C++ argument for a parameter of the user's kernel in the generated call."""
     kind = f"{parameter.type}*" if parameter.pointer else parameter.type
     if parameter.pointer or text in ("count", "limit"):
         return f"({'const ' * parameter.const}{kind})({text})"

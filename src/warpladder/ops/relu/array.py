@@ -1,4 +1,4 @@
-"""ReLU as array expressions."""
+"""ReLU as array expressions of NumPy or CuPy."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ..engine.base import Buffers, Op, module_of
 
 
 class ArrayReLU(Op):
-    """y = max(x, 0); dx = dy where y > 0, else 0. y may be x, and dx may be dy."""
+    """ReLU: y = max(x, 0); dx = dy where y > 0, else 0. y may be x, and dx may be dy."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)

@@ -1,4 +1,4 @@
-"""ReLU as kernels."""
+"""CUDA launcher of ReLU."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveReLU(Segment):
-    """One thread for each number. y may be x, and dx may be dy."""
+    """ReLU by one thread for each number. y may be x, and dx may be dy."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

@@ -1,4 +1,4 @@
-"""ReLU as a loop over all numbers of a batch."""
+"""ReLU as a compiled loop over all numbers of a batch."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def backward(y: np.ndarray, dy: np.ndarray, dx: np.ndarray, count: int) -> None:
 
 
 class LoopsReLU(Op):
-    """y may be x, and dx may be dy."""
+    """ReLU in compiled loops: y = max(x, 0); dx = dy where y > 0, else 0. y may be x, and dx may be dy."""
 
     def forward(self, n: int) -> None:
         t = self.buffers

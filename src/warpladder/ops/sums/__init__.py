@@ -1,1 +1,1 @@
-"""Sums over rows or columns of a matrix, the end of gradients. It imports ops/engine. Begin with naive.cu."""
+"""Sums over the rows or columns of a matrix, which finish gradients. It imports ops/engine. Begin with naive.cu."""

@@ -1,4 +1,4 @@
-"""Sums over rows and columns as kernels, and the two levels of a sum of gradients over samples."""
+"""Sums over rows and columns as CUDA launches, and the two levels of a gradient's sum over samples."""
 
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,22 @@ BUSY = 1 << 18
 
 
 class RowSums(OnDevice):
-    """out[r] = sum over c of a[r, c]."""
+    """Row sums of a matrix: out[r] = sum over c of a[r, c]."""
 
     def __init__(self, device: Device, block_size: int) -> None:
         super().__init__(device, block_size)
         self.kernel = device.kernel(NAIVE, "sum_rows")
 
     def launch(self, a: Array, rows: int, columns: int, out: Array) -> Launch:
-        """a: rows * columns numbers; out: `rows` numbers."""
+        """Launch that fills `out` (rows,) with the row sums of a (rows, columns)."""
         return flat(self.kernel, rows, self.block_size, a, out, rows, columns)
 
 
 class ColumnSums(OnDevice):
-    """out[c] = sum over r of a[r, c], for up to `most` rows.
+    """Column sums of a matrix, out[c] = sum over r of a[r, c], for up to `most` rows.
 
-    Partials of rows are summed concurrently, and then their sums: many threads, and a rounding error that grows with
-    the square root of a partial, not of all rows.
+    Partials of rows are summed concurrently, then added: this occupies more threads, and the rounding error grows with
+    the square root of a partial's length, not of all rows.
     """
 
     def __init__(self, device: Device, most: int, columns: int, block_size: int) -> None:
@@ -43,7 +43,7 @@ class ColumnSums(OnDevice):
             self.levels.append(self.scratch((most, columns)))
 
     def launches(self, a: Array, rows: int, out: Array) -> Launches:
-        """a: rows * columns numbers; out: `columns` numbers."""
+        """Launches that fill `out` (columns,) with the column sums of a (rows, columns)."""
         found: Launches = []
         for level in self.levels:
             if rows <= PARTIAL:
@@ -60,15 +60,15 @@ class ColumnSums(OnDevice):
 
 
 class SampleSums(OnDevice):
-    """Sum of a gradient over samples: a kernel sums partials of samples, a thread for each weight of a partial; then
-    the partials are added up.
+    """Sum of a gradient over samples: a kernel sums each partial of samples, a thread for each weight; then the
+    partials are added.
 
-    A thread for each weight alone would leave a GPU idle if a layer has few weights, such as 144, each a sum over
+    A single thread for each weight would leave a GPU idle if a layer has few weights, such as 144, each a sum over
     43,000 pixels.
 
-    capacity : most samples.
+    capacity : largest number of samples.
     weights : number of sums.
-    least : fewest samples in a partial, unless there are fewer.
+    least : smallest number of samples in a partial, unless there are fewer.
     """
 
     def __init__(self, device: Device, capacity: int, weights: int, least: int, block_size: int) -> None:
@@ -80,7 +80,7 @@ class SampleSums(OnDevice):
         self.workspace += self.adding.workspace
 
     def launches(self, kernel: Kernel, n: int, out: Array, before: tuple[Any, ...], after: tuple[Any, ...]) -> Launches:
-        """Fill `out`. The kernel takes `before`, parts, weights, n, samples in a partial, partials, and `after`."""
+        """Launches that fill `out`. Kernel arguments: before, parts, weights, n, samples a partial, partials, after."""
         partial = max(self.least, ceil_div(n, self.most))
         partials = ceil_div(n, partial)
         parts = out if self.parts is None or partials == 1 else self.parts

@@ -1,4 +1,4 @@
-"""Split sums, added up by trees: the second launch of a sum that was split into parts so that more blocks share it."""
+"""Sums of split-K partials by trees: the second launch of a sum that was split so that more blocks share it."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ ACROSS, DOWN = 32, 8
 
 
 class PartSums(OnDevice):
-    """The last launch of an op whose sums were split into parts."""
+    """Last launch of an op whose sums were split into parts."""
 
     def __init__(self, device: Device, block_size: int) -> None:
         super().__init__(device, block_size)
@@ -19,13 +19,13 @@ class PartSums(OnDevice):
         self.outputs_kernel = device.kernel(TILED, "add_outputs")
 
     def gradients(self, parts: Array, count: int, dw: Array, db: Array) -> Launch:
-        """dw and db from `count` parts; each has both, one after the other."""
+        """Launch that adds `count` parts to dw and db; each part has the numbers of dw, then those of db."""
         blocks = ceil_div(dw.size + db.size, ACROSS)
         return self.gradients_kernel.bind(blocks, (ACROSS, DOWN), parts, count, dw, dw.size, db, db.size)
 
     def outputs(
         self, parts: Array, count: int, bias: Array | None, y: Array, rows: int, columns: int, fused_relu: bool
     ) -> Launch:
-        """y[:rows] from `count` parts (rows, columns), with bias and ReLU if there are any."""
+        """Launch that adds `count` parts (rows, columns) to y[:rows], with bias and ReLU if there are any."""
         blocks, size = ceil_div(rows * columns, ACROSS), rows * columns
         return self.outputs_kernel.bind(blocks, (ACROSS, DOWN), parts, count, bias, y, size, columns, int(fused_relu))

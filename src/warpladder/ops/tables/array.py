@@ -1,4 +1,4 @@
-"""Every operation as array expressions on BLAS, for NumPy and CuPy."""
+"""Table of all operations as array expressions on BLAS, for NumPy and CuPy."""
 
 from ...nets import (
     ACTIVATIONS,

@@ -1,4 +1,4 @@
-"""Linear and convolutions as products of matrices by register tiles; the tiled rung's kernels for the rest."""
+"""Table of the gemm rung: Linear and convolutions as products by register tiles; the tiled rung's other kernels."""
 
 from dataclasses import replace
 

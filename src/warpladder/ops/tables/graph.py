@@ -1,6 +1,6 @@
-"""Segments that the graph rung replays: those of the gemm rung, or of the tiled rung where a tuner finds them faster.
+"""Table of the graph rung: the gemm rung's segments, or the tiled rung's where a tuner finds them faster.
 
-A first layer gathers its samples itself; a last thin layer and the loss are one, and so are whole thin nets.
+A first layer gathers its samples itself; a last thin layer and the loss are one segment, and so are whole thin nets.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from . import gemm, tiled
 
 
 class Tiled(SeparateSegments):
-    """Layers by the tiled rung's segments."""
+    """Layers by the tiled rung's segments, as one segment."""
 
     table = tiled.TABLE
 

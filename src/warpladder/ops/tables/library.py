@@ -1,4 +1,4 @@
-"""The resident rung's kernels, with some operations by cuBLASLt and cuDNN (S5 adds one after the other)."""
+"""Table of the library rung: the resident rung's kernels, with some operations by cuBLASLt and cuDNN."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -13,7 +13,7 @@ from . import resident
 
 
 def table(operations: Collection[str]) -> KernelTable:
-    """Table in which the libraries compute these operations, of "linear", "conv2d" and "cross_entropy"."""
+    """Table in which the libraries compute these operations, among "linear", "conv2d" and "cross_entropy"."""
     segments = dict(resident.TABLE.segments)
     if "linear" in operations:
         segments[Linear,] = LibraryLinear
@@ -25,5 +25,5 @@ def table(operations: Collection[str]) -> KernelTable:
 
 
 def why_not(operations: Collection[str]) -> str | None:
-    """Reason why these operations cannot run: the package that is missing; None if there is none."""
+    """Reason why these operations cannot run, which names the missing package; None if they can."""
     return library.why_not(cublas="linear" in operations, cudnn="conv2d" in operations or "cross_entropy" in operations)

@@ -1,4 +1,4 @@
-"""Every operation as nested loops, compiled, on one thread."""
+"""Table of all operations as nested loops, compiled, on one thread."""
 
 from ...nets import (
     ACTIVATIONS,

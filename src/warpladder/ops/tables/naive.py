@@ -1,4 +1,4 @@
-"""Every operation as kernels of one thread for each number that is computed."""
+"""Table of the naive rung: each operation as kernels with one thread for each computed number."""
 
 from ...nets import (
     ACTIVATIONS,

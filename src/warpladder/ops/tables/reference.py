@@ -1,4 +1,4 @@
-"""Every layer's operation in float64, as the formulas have it, by the files `reference.py`."""
+"""Textbook operations of every layer in float64, by the layers' files `reference.py`."""
 
 from dataclasses import replace
 
@@ -12,29 +12,30 @@ FILE = "reference.py"
 
 
 def forward(layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    """Output (n, *out_shape) of a layer, from x (n, *in_shape) and its parameters, None without any."""
+    """Output (n, *out_shape) of a layer, from x (n, *in_shape) and its parameters w and b, which may be None."""
     if isinstance(layer, Flatten):
         return x.reshape(len(x), -1)
     return np.asarray(form(type(layer), FILE).forward(layer, x, w, b))
 
 
 def backward(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Gradients (dx,) or (dx, dw, db) of the loss, from that by the layer's output, dy, and from its input x."""
+    """Gradients (dx,) or (dx, dw, db) of the loss, from its gradient dy by the output, and the layer's input x."""
     if isinstance(layer, Flatten):
         return (dy.reshape(x.shape),)
     return tuple(form(type(layer), FILE).backward(layer, x, w, dy))
 
 
 def weight_gradients(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Gradients (dw, db) alone, or () of a layer without parameters."""
+    """Gradients (dw, db) of a layer's parameters; () without parameters."""
     if type(layer) in (Linear, Conv2d):  # a layer of a user's file has no such argument
         return tuple(form(type(layer), FILE).backward(layer, x, w, dy, needs_dx=False))
     return backward(layer, x, w, dy)[1:]
 
 
 def switches(layer: Layer) -> bool:
-    """True if the layer's gradient jumps somewhere, as that of ReLU does at 0: its file has a `margin`, and where it
-    computes several layers, a `has_kinks`.
+    """True if the layer's gradient jumps somewhere, as ReLU's does at 0.
+
+    The layer's reference.py then has `margin`, and `has_kinks` if the file computes several layers.
     """
     if isinstance(layer, Flatten):
         return False
@@ -43,15 +44,16 @@ def switches(layer: Layer) -> bool:
 
 
 def margin(layer: Layer, x: np.ndarray) -> np.ndarray:
-    """Distance of each sample of x from its closest jump of a layer that `switches`, relative to its root mean square.
+    """Distance (n,) of each sample of x from the closest jump of a layer that `switches`, relative to its root mean
+    square.
 
-    x : (n, *in_shape), input of the layer. Returns (n,).
+    x : (n, *in_shape), input of the layer.
     """
     return np.asarray(form(type(layer), FILE).margin(layer, x))
 
 
 class ReferenceOp(Op):
-    """A layer by its reference, rounded to the format of its buffers."""
+    """Layer computed by its float64 reference, rounded to the dtype of its buffers."""
 
     def forward(self, n: int) -> None:
         t = self.buffers
@@ -67,8 +69,8 @@ class ReferenceOp(Op):
 
 
 def with_references(table: OpTable, net: Net) -> OpTable:
-    """Table that computes the net's layers that no table lists by their references.
+    """Table that adds the references of the net's layers that no table lists.
 
-    A proof compares with it: it relies on nothing that is proven.
+    A proof compares with it: the references depend on nothing that is proven.
     """
     return replace(table, layers={**table.layers, **dict.fromkeys(others(net), ReferenceOp)})

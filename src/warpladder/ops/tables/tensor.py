@@ -1,4 +1,4 @@
-"""Linear and Conv2d on tensor cores; the tiled rung's kernels for all other nodes.
+"""Table of the tensor rung: Linear and Conv2d on tensor cores; the tiled rung's kernels for all other nodes.
 
 A thin last layer is one segment with its loss, in fp32 in every precision, if its products are a small share of the
 net's (engine/tensor_limits.py): it would leave most of a fragment of tensor cores empty.

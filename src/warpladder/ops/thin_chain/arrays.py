@@ -12,17 +12,17 @@ MOST = 16
 
 
 class ChainArrays:
-    """Arrays of one or two thin linear layers and cross-entropy; `owner` takes the scratch memory.
+    """Arrays of one or two thin linear layers and cross-entropy; `owner` holds the scratch memory.
 
     source, scale : (samples, inputs) uint8 or float32, and the factor of its numbers.
     labels : (samples,) int32.
     order : the epoch's order; None for the order of storage, as for a batch of all samples, whose sum needs no order.
-    whole, capacity : samples of a full batch, and most samples at a time.
+    whole, capacity : samples of a full batch, and largest number of samples in a slice.
     weights, gradients : w1, b1 and, with two layers, w2, b2.
-    update : step that ends a batch in one slice, or None.
+    update : the optimizer's step that ends a batch in one slice, or None.
     dx : (samples, inputs) float32, gradient by the input, or None.
-    is_gathered : True if source holds the samples of a slice alone.
-    is_fixed : True if every step has the same samples in the same places, as bytes.
+    is_gathered : True if source holds only the samples of a slice.
+    is_fixed : True if every step has the same samples in the same order, as bytes.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ChainArrays:
         self.g = owner.scratch((capacity, -(-self.width // 4) * 4))
 
     def start(self, part: Slice) -> int:
-        """Position of a slice's first sample in the batch, or in source if that holds the slice alone."""
+        """Position of a slice's first sample in the batch; 0 if `source` holds only the slice."""
         return 0 if self.is_gathered else part.offset
 
     def updated(self, part: Slice) -> tuple[object, ...]:
@@ -52,5 +52,5 @@ class ChainArrays:
         return settings(self.update, part)
 
     def second(self, tensors: tuple[Array, ...]) -> tuple[Array | None, Array | None]:
-        """Weight and bias of the second layer among weights or gradients; None without a second layer."""
+        """Second layer's weight and bias, or their gradients, from `tensors`; (None, None) without a second layer."""
         return (tensors[2], tensors[3]) if self.hidden else (None, None)

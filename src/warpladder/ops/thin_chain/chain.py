@@ -1,4 +1,4 @@
-"""Nets of one or two thin linear layers with cross-entropy: a whole step in two or three launches."""
+"""Nets of one or two thin linear layers with cross-entropy: a step in two or three launches."""
 
 from ...device import Device
 from ...nets import Linear
@@ -10,9 +10,9 @@ from .launches import ThinSegment
 
 
 class ThinChain(UpdatesInPlace, ThinSegment):
-    """Gather, Linear, or Linear + ReLU + Linear, each of at most MOST outputs, then cross-entropy.
+    """Segment Gather, Linear or Linear + ReLU + Linear, each of at most MOST outputs, then cross-entropy.
 
-    Such a step is bound by reading its samples. They are read twice, as stored: forward, and for the first layer's
+    The reading of samples bounds such a step. It reads them twice, as stored: forward, and for the first layer's
     gradient. All else is computed while a sample's numbers are in registers.
     """
 

@@ -1,4 +1,4 @@
-"""Few samples through a thin chain: two launches, in which as little as possible waits."""
+"""Few samples through a thin chain: two launches with little latency."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ THREADS, TILE, COLUMNS = 256, 16, 32
 
 
 class Few:
-    """Forward with the loss, a block for each sample; all gradients, with the log and the update, if any."""
+    """Launchers for few samples: forward and loss, a block for each sample; all gradients with log and update."""
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.arrays = a = arrays
@@ -27,7 +27,7 @@ class Few:
         self.lost, self.hits = owner.scratch((capacity,), np.float64), owner.scratch((capacity,), np.int32)
 
     def forward(self, part: Slice) -> Launches:
-        """Loss of n samples, its gradient by the output of the first layer, and dx unless None."""
+        """Launches of the loss of n samples, its gradient by the first layer's output, and dx unless None."""
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         w1, b1 = a.weights[:2]
         lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
@@ -39,7 +39,7 @@ class Few:
         return [kernel.bind(n, self.threads, *read, *written, *numbers)]
 
     def backward(self, part: Slice) -> Launches:
-        """Other gradients, the log, and the update if the batch comes in one slice."""
+        """Launches of the remaining gradients, the log, and the update if the batch comes in one slice."""
         a, n, offset = self.arrays, part.n, self.arrays.start(part)
         dw1, db1 = a.gradients[:2]
         x = a.source[offset : offset + n] if self.x is None else self.x

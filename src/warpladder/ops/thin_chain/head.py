@@ -1,4 +1,4 @@
-"""A thin last linear layer and cross-entropy in two or three launches."""
+"""Thin last linear layer and cross-entropy in two or three launches."""
 
 from ...device import Device
 from ...nets import Linear
@@ -9,9 +9,9 @@ from .launches import ThinSegment
 
 
 class ThinHead(ThinSegment):
-    """Linear of at most MOST outputs and cross-entropy: the logits never leave the registers.
+    """Segment of a Linear with at most MOST outputs and cross-entropy: the logits stay in registers.
 
-    With few samples the forward pass fills dx too: the rest may run concurrently with the previous layers.
+    With few samples the forward pass fills dx too: the other gradients may run concurrently with the previous layers.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:

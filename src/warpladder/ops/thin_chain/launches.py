@@ -12,12 +12,12 @@ FEW = 1024
 
 
 class ThinSegment(Segment):
-    """A segment of a thin chain: up to FEW samples are bound by waiting, more by arithmetic."""
+    """Segment of a thin chain. Latency bounds up to FEW samples, arithmetic bounds more: each has its kernels."""
 
     cost = 2
 
     def bind(self, arrays: ChainArrays, capacity: int) -> None:
-        """Make the launches of these arrays."""
+        """Create the launchers of these arrays, for few and for many samples."""
         self.few = Few(self, arrays, min(capacity, FEW))
         self.many = Many(self, arrays, capacity) if capacity > FEW else None
 

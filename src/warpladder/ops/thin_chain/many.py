@@ -1,4 +1,4 @@
-"""Many samples through a thin chain: three launches, each of which fills the device once."""
+"""Many samples through a thin chain: three launches, each of which occupies the device once."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ COLUMNS, FINISHING = 32, 512
 
 
 class Many:
-    """Forward with the loss; the first layer's gradient, in partials; then their sums, the log and the update."""
+    """Launchers for many samples: forward and loss; partials of the first layer's gradient; sums, log, update."""
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.arrays = a = arrays
@@ -46,7 +46,7 @@ class Many:
         self.parts = owner.scratch((min(self.most, ceil_div(capacity, PARTIAL)), a.width * a.inputs))
 
     def forward(self, part: Slice) -> Launches:
-        """Loss of n samples, and its gradient by the output of the first layer."""
+        """Launches of the loss of n samples, and its gradient by the first layer's output."""
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         w1, b1 = a.weights[:2]
         lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
@@ -59,7 +59,7 @@ class Many:
         return [kernel.bind(ceil_div(n, SAMPLES), THREADS, *read, *written, *numbers, shared=self.shared)]
 
     def backward(self, part: Slice) -> Launches:
-        """All gradients, the log, and the update if the batch comes in one slice."""
+        """Launches of all gradients, the log, and the update if the batch comes in one slice."""
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         partial = max(PARTIAL, ceil_div(n, self.most))
         partials, size = ceil_div(n, partial), a.width * a.inputs

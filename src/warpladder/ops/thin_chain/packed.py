@@ -1,4 +1,4 @@
-"""Samples that are the same at every step, packed once for the forward pass."""
+"""Samples that are equal at every step, packed once for the forward pass."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SECOND = 100
 
 
 class Packed:
-    """As much memory as the samples themselves, filled once."""
+    """Packed copy of all samples, filled once, in as many bytes as the samples."""
 
     @classmethod
     def takes(cls, arrays: ChainArrays) -> bool:
@@ -35,7 +35,7 @@ class Packed:
             call.send()
 
     def forward(self, n: int, batch: int, small: Array, lost: Array | None, hits: Array | None) -> Call:
-        """Loss of all n samples, and its gradient by the output of the first layer."""
+        """Call that computes the loss of all n samples, and its gradient by the first layer's output."""
         a = self.arrays
         w1, b1 = a.weights[:2]
         kernel = a.device.kernel(FORWARD, f"chain_forward_packed<{a.hidden}, {a.out}>")
@@ -45,6 +45,6 @@ class Packed:
 
 
 def _shared(a: ChainArrays) -> int:
-    """Bytes of the first layer's weights, or of two halves of its sums and all numbers of the samples."""
+    """Bytes of shared memory: the first layer's weights, or two halves of its sums and all numbers of the samples."""
     numbers = a.width + (a.hidden + a.out if a.hidden else 0)
     return max(16 * a.width * ceil_div(a.inputs, 4), 4 * (2 * a.width * SAMPLES + numbers * (SAMPLES + 4)))

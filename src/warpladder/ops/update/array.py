@@ -1,4 +1,4 @@
-"""The update as array expressions on the flat buffers, NumPy's or CuPy's."""
+"""Update as array expressions on flat buffers of NumPy or CuPy."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .reference import EPSILON
 
 
 class ArrayUpdate(UpdateOp):
-    """A pass over the parameters for each expression."""
+    """Update by one pass over the parameters for each array expression."""
 
     def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
         super().__init__(config, params, grads, slots)
@@ -27,7 +27,7 @@ class ArrayUpdate(UpdateOp):
         self.rule(self.xp, self.params, self.grads, self.slots, self.term, numbers)
 
     def _clip_norm(self, limit: float) -> None:
-        """Scale the gradients to this norm, or leave them; it is computed in float64, and on a GPU stays there."""
+        """Scale the gradients to an L2 norm of `limit` if it is larger; the float64 norm stays on the device."""
         xp, squares = self.xp, self.squares
         xp.multiply(self.grads, self.grads, out=squares, dtype=np.float64)
         factor = limit / (xp.sqrt(squares.sum()) + EPSILON)

@@ -1,4 +1,4 @@
-"""The update by the kernel of the optimizer."""
+"""Update by the optimizer's CUDA kernel."""
 
 import math
 
@@ -12,13 +12,14 @@ FILE = "step.cu"
 
 
 def limit(config: TrainConfig) -> float:
-    """Largest absolute value of an element of a gradient; infinity if nothing is clipped."""
+    """Clipping bound of a gradient's elements; infinity without clipping."""
     return math.inf if config.clip_value is None else config.clip_value
 
 
 class NaiveUpdate(KernelUpdate):
-    """One thread for each parameter of the net, in one launch a step; before it the launches of `NormClip`, if the
-    config has a `clip_norm`: params are then all of the net's.
+    """Update in one launch, with one thread for each parameter of the net.
+
+    If the config has a `clip_norm`, the launches of `NormClip` precede it: params are then all of the net's.
     """
 
     def __init__(
@@ -34,10 +35,10 @@ class NaiveUpdate(KernelUpdate):
         return [*([] if self.clipping is None else self.clipping.launches()), *self.step(numbers, step)]
 
     def step(self, numbers: Array, step: Array | None) -> Launches:
-        """Launches of the optimizer's step alone; arguments as in `launches`."""
+        """Launches of the optimizer's step without clipping; arguments as in `launches`."""
         return [flat(self.kernel, self.params.size, self.block_size, *self.arguments(self.params.size, numbers, step))]
 
     def arguments(self, count: int, numbers: Array, step: Array | None) -> tuple[object, ...]:
-        """Arguments of the kernels of update.cuh, for this many threads."""
+        """Arguments of the kernels of update.cuh, for `count` threads."""
         first, second = (*self.slots, None, None)[:2]
         return self.params, self.grads, first, second, count, limit(self.config), numbers, step

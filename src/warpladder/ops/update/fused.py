@@ -1,4 +1,4 @@
-"""SGD at a constant rate inside the kernel that finishes a gradient: when it applies, and that kernel's arguments."""
+"""SGD at a constant rate inside the kernel that finishes a gradient: its condition, and the kernel's arguments."""
 
 from ...device import Array
 from ...optimizers import SGD
@@ -14,7 +14,7 @@ NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
 def fuses(subgraph: Subgraph) -> bool:
     """True if a segment may update its parameters: SGD at a constant rate, with settings as kernel arguments.
 
-    The norm of all gradients is known only after the last of them: with a `clip_norm` nothing updates before.
+    The norm of all gradients is known only after the last gradient: with a `clip_norm` no segment updates.
     """
     config = subgraph.config
     return config is not None and isinstance(config.optimizer, SGD) and config.steady and config.clip_norm is None
@@ -32,8 +32,8 @@ def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = 
     """Arguments of the fused update, as `Flat` of device/include/parameter.cuh; NOTHING if a slice is not the whole
     batch.
 
-    gradient : gradient of one parameter array, if the kernel finishes no other. The kernel then touches nothing else of
-    the three flat arrays, and others may run concurrently.
+    gradient : gradient of one parameter array, if the kernel finishes only this one. The kernel then touches only its
+    range of the three flat arrays, and other launches may run concurrently.
     """
     if update is None or not part.is_whole:
         return NOTHING

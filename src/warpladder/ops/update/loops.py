@@ -1,4 +1,4 @@
-"""The update as a loop over all parameters."""
+"""Update as compiled loops over all parameters."""
 
 import math
 from collections.abc import Callable
@@ -36,12 +36,12 @@ def clip_norm(g: np.ndarray, limit: float) -> None:
 
 @cache
 def compiled_rule(optimizer: type[Optimizer]) -> Callable[..., Any]:
-    """Compiled loop of an optimizer, with IEEE divisions, so that they can be vectorised."""
+    """Compiled loop of an optimizer's step, with IEEE divisions, so that it can be vectorised."""
     return compiled(error_model="numpy")(optimizer.form("loops").step)
 
 
 class LoopsUpdate(UpdateOp):
-    """A loop that clips and a loop of the step."""
+    """Update by a loop that clips and a loop of the step."""
 
     def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
         super().__init__(config, params, grads, slots)

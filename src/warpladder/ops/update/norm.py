@@ -1,4 +1,4 @@
-"""Scaling of all gradients of a step to an L2 norm, as kernels."""
+"""Clipping of all gradients of a step to an L2 norm, as kernels."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ BLOCKS = 256
 
 
 class NormClip(OnDevice):
-    """Sums of squares by blocks, then their sum in every block, which scales its part of the gradients.
+    """Clipping to an L2 norm: sums of squares by block, then their total in every block, which scales its gradients.
 
     grads : flat float32 array of all gradients. limit : largest L2 norm.
     """
@@ -26,6 +26,6 @@ class NormClip(OnDevice):
         self.parts = self.scratch((self.blocks,), np.float64)
 
     def launches(self) -> Launches:
-        """Change the gradients in place."""
+        """Launches that scale the gradients in place."""
         grid, shared = (self.blocks, self.block_size), (self.grads, self.parts, self.grads.size)
         return [self.squares.bind(*grid, *shared), self.scale.bind(*grid, *shared, self.limit)]

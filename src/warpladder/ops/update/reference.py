@@ -1,4 +1,4 @@
-"""The update in float64, with which every other one is compared."""
+"""Textbook update in float64, the reference of all others."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ EPSILON = 1e-6
 
 
 def norm_factor(g: np.ndarray, limit: float) -> float:
-    """Factor of all gradients of a step, at most 1, that makes their L2 norm at most `limit`; g : all of them."""
+    """Factor, at most 1, that scales all gradients g of a step to an L2 norm of at most `limit`."""
     return float(np.minimum(1.0, limit / (np.linalg.norm(g) + EPSILON)))
 
 

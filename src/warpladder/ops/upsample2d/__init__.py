@@ -1,1 +1,1 @@
-"""Nearest-neighbour upsampling by a whole factor. It imports ops/engine. Begin with reference.py, then naive.cu."""
+"""Nearest-neighbour upsampling by an integer factor. It imports ops/engine. Begin with reference.py, then naive.cu."""

@@ -4,7 +4,7 @@ from ..engine.base import Op
 
 
 class ArrayUpsample2d(Op):
-    """y (n, c, s h, s w) repeats every pixel of x (n, c, h, w) s times in both directions."""
+    """Upsampling: y (n, c, s h, s w) repeats every pixel of x (n, c, h, w) s times in both directions."""
 
     def forward(self, n: int) -> None:
         t = self.buffers

@@ -1,4 +1,4 @@
-"""Nearest-neighbour upsampling as kernels."""
+"""CUDA launcher of nearest-neighbour upsampling."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveUpsample2d(Segment):
-    """One thread for each number of y and dx."""
+    """Upsampling by one thread for each number of y and dx."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

@@ -1,4 +1,4 @@
-"""Nearest-neighbour upsampling as nested loops. Shapes: x (n, c, h, w), y (n, c, s h, s w)."""
+"""Nearest-neighbour upsampling as nested compiled loops. Shapes: x (n, c, h, w), y (n, c, s h, s w)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Nearest-neighbour upsampling, as the textbook has it. Shapes: x (n, c, h, w), y (n, c, s h, s w); float64."""
+"""Textbook nearest-neighbour upsampling in float64. Shapes: x (n, c, h, w), y (n, c, s h, s w)."""
 
 import numpy as np
 
@@ -11,6 +11,6 @@ def forward(layer: Upsample2d, x: np.ndarray, w: None = None, b: None = None) ->
 
 
 def backward(layer: Upsample2d, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(dx,): dx[n, c, p, q] = the sum of dy over the s x s pixels that show x[n, c, p, q]."""
+    """Input gradient (dx,): dx[n, c, p, q] = the sum of dy over the s x s pixels copied from x[n, c, p, q]."""
     (n, c, h, width), s = dy.shape, layer.scale_factor
     return (dy.reshape(n, c, h // s, s, width // s, s).sum(axis=(3, 5)),)

@@ -1,4 +1,4 @@
-"""Convolutions of few inputs (colours) by fp32 multiply-adds, with weights or pixels of an output in registers."""
+"""Convolutions of few input channels by fp32 multiply-adds, with weights or pixels in registers."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,20 +23,20 @@ SHORTEST = 16
 
 
 def is_short(conv: FusedConv, any_stride: bool = False) -> bool:
-    """True if a sum has at most MOST terms, and the window moves by one pixel."""
+    """True if each sum has at most MOST terms, and the stride is 1 or `any_stride`."""
     k, stride, _ = conv.window
     return (any_stride or stride == 1) and conv.read[0] * k * k <= MOST
 
 
 def lines_of(written: Image, k: int, windows: int) -> int:
-    """Most lines of a padded image that consecutive 2 x 2 windows of y see."""
+    """Largest number of rows of a padded image that `windows` consecutive 2 x 2 windows of y read."""
     down, across = written[1] // 2, written[2] // 2
     rows = windows // across if windows % across == 0 else 1 if across % windows == 0 else (windows - 2) // across + 2
     return 2 * min(rows, down) + k - 1
 
 
 class FewConvolution:
-    """y of a convolution of stride 1 with at most MOST weights for each output."""
+    """Forward kernel of a stride-1 convolution with at most MOST weights for each output."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
         self.device, self.conv = owner.device, conv
@@ -48,9 +48,9 @@ class FewConvolution:
     def launches(
         self, n: int, x: Array, w: Array, bias: Array, y: Array, argmax: Array | None, packed: Array | None = None
     ) -> Launches:
-        """y[:n] from x[:n], + bias, then the ReLU and the pool, if there are any.
+        """Launches that fill y[:n] from x[:n]: convolution, bias, then ReLU and pool if the problem has them.
 
-        packed : uint16, of the shape of y with the channels last, a multiple of LEAST: a bf16 copy of y, or None.
+        packed : uint16, bf16 copy of y with the channels last, a multiple of LEAST; None for no copy.
         """
         (c, h, width), (o, high, wide), (k, _, padding) = self.conv.read, self.conv.written, self.conv.window
         windows = n * ((high // 2) * (wide // 2) if self.conv.pool else ceil_div(high, 2) * ceil_div(wide, 2))
@@ -65,7 +65,9 @@ class FewConvolution:
 
 
 class FewGradient:
-    """dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if any."""
+    """Kernel for dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if
+    any.
+    """
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
         self.device, self.conv, outputs = owner.device, conv, conv.written[0]
@@ -78,7 +80,7 @@ class FewGradient:
         return is_short(conv, any_stride=True)
 
     def launches(self, n: int, x: Array, dy: Array, y: Array | None, to: Gradients) -> Launches:
-        """Fill dw and db. y: output of a ReLU, None without one."""
+        """Launches that fill dw and db. y : output of a ReLU whose mask applies to dy; None without one."""
         (c, h, w), (o, high, wide), (k, stride, padding) = self.conv.read, self.conv.written, self.conv.window
         each = ceil_div(n, self.most)
         parts = ceil_div(n, each)
@@ -89,7 +91,7 @@ class FewGradient:
 
 
 class PooledPlan(NamedTuple):
-    """Warps of a block, images of a part, ranges of windows of an image, windows of a range, and parts."""
+    """Split of `PooledGradient`: warps of a block, images of a part, ranges of an image, windows of a range, parts."""
 
     warps: int
     images: int
@@ -99,7 +101,7 @@ class PooledPlan(NamedTuple):
 
 
 class PooledGradient:
-    """dw and db of few inputs, a ReLU and a 2 x 2 pool, from the pool's gradient: reads windows of argmax pixels."""
+    """Kernel for dw and db of few input channels, a ReLU and a 2 x 2 pool; it reads only the argmax pixels' patches."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
         self.device, self.conv = owner.device, conv
@@ -110,7 +112,7 @@ class PooledGradient:
 
     @staticmethod
     def supports(conv: FusedConv, limits: Limits) -> bool:
-        """True if a thread holds the weights of an output, and a block an image."""
+        """True if a thread can hold an output's weights, and shared memory an image."""
         lines = conv.read[1] + 2 * conv.window.padding
         return is_short(conv) and _shared(conv, lines, 8) <= limits.shared_opt_in
 
@@ -126,7 +128,7 @@ class PooledGradient:
         return PooledPlan(ceil_div(warps, ceil_div(warps, most)), images, ranges, each, ceil_div(n, images) * ranges)
 
     def launches(self, n: int, x: Array, dy: Array, argmax: Array, to: Gradients) -> Launches:
-        """Fill dw and db; dy and argmax are the pool's."""
+        """Launches that fill dw and db from x[:n], the max pool's gradient dy[:n] and its argmax indices."""
         plan, (c, h, w), written, (k, _, padding) = self._plan(n), self.conv.read, self.conv.written, self.conv.window
         lines = lines_of(written, k, plan.windows)
         kernel = self.device.kernel(SPARSE, f"correlate_argmax<{c}, {k}>")
@@ -139,18 +141,18 @@ class PooledGradient:
 
 
 class FewImagesGradient:
-    """dw and db as `PooledGradient`, for IMAGES_AT_MOST images: complete sums in a launch, which may update."""
+    """Kernel for dw and db like `PooledGradient`, for up to IMAGES_AT_MOST images: one launch, which can update."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
         self.device, self.conv = owner.device, conv
 
     @staticmethod
     def supports(conv: FusedConv, capacity: int, limits: Limits) -> bool:
-        """True if the images are few enough, and a block holds one."""
+        """True if there are at most IMAGES_AT_MOST images, and shared memory holds one of them twice."""
         return is_short(conv) and capacity <= IMAGES_AT_MOST and _padded(conv) <= limits.shared_per_block // 2
 
     def launches(self, n: int, x: Array, dy: Array, argmax: Array, to: Gradients) -> Launches:
-        """Fill dw and db; dy and argmax are the pool's."""
+        """Launches that fill dw and db from x[:n], the max pool's gradient dy[:n] and its argmax indices."""
         (c, h, w), written, (k, _, padding) = self.conv.read, self.conv.written, self.conv.window
         kernel = self.device.kernel(IMAGES, f"correlate_few_images<{c}, {k}>")
         arguments = x, dy, argmax, to.dw, to.db, n, h, w, *written, padding, *to.updated
@@ -158,11 +160,11 @@ class FewImagesGradient:
 
 
 def _padded(conv: FusedConv) -> int:
-    """Bytes of an image with its padding."""
+    """Bytes of a padded float32 image."""
     (c, h, w), padding = conv.read, conv.window.padding
     return 4 * c * (h + 2 * padding) * (w + 2 * padding)
 
 
 def _shared(conv: FusedConv, lines: int, warps: int) -> int:
-    """Bytes of shared memory of a block of `correlate_argmax` that holds so many lines of an image."""
+    """Bytes of shared memory of a block of `correlate_argmax` that holds `lines` rows of an image."""
     return 4 * conv.read[0] * lines * (conv.read[2] + 2 * conv.window.padding) + warps * 32 * 33 * 5

@@ -1,4 +1,4 @@
-"""Interface of a convolution on tensor cores: the problem, and an algorithm that computes it."""
+"""Interface of a convolution on tensor cores: `ConvProblem`, and the `ConvAlgorithm` that computes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HALVES = {"tf32": "fp16"}
 
 
 def has_wgmma(device: Device) -> bool:
-    """True if the device runs Hopper's warpgroup products; the emulator does."""
+    """True if the device runs Hopper's warpgroup products; the emulator runs them."""
     return device.capability in (None, HOPPER)
 
 
@@ -33,8 +33,8 @@ class ConvProblem:
     """A convolution on a device, as an input of the choice of an algorithm.
 
     conv : shapes, window, and fused neighbours (upsampling before it, ReLU and 2 x 2 max-pool after it).
-    precision : of the chain.
-    capacity : images of a whole batch.
+    precision : precision of the chain.
+    capacity : images of a full batch.
     has_wgmma : True if the device runs Hopper's warpgroup products.
     trains, has_dx : True if there is a backward pass, and if it computes dx.
     is_slight : True if this is a net's first layer, with a small share of FLOPs (engine/tensor_limits.py).
@@ -53,7 +53,7 @@ class ConvProblem:
     def of(
         cls, subgraph: Subgraph, capacity: int, device: Device | None = None, trains: bool = True, has_dx: bool = True
     ) -> ConvProblem:
-        """The problem of the layers of a subgraph. Without a device it has no warpgroup products."""
+        """Problem of the layers of a subgraph. Without a device has_wgmma is False."""
         conv = FusedConv.of(subgraph.layers, subgraph.shapes[0])
         is_slight = not conv.upsamples and not has_dx and is_small(subgraph, FIRST, products=2)
         limits, wgmma = (subgraph.limits, False) if device is None else (device.limits, has_wgmma(device))
@@ -66,22 +66,24 @@ class ConvProblem:
 
     @property
     def is_same_3x3(self) -> bool:
-        """True if the window is 3 x 3 with its padding, alone or after an upsampling by 2, in a known precision."""
+        """True if the window is 3 x 3 with padding 1, alone or after an upsampling by 2, in a precision of
+        HALF_FORMATS.
+        """
         return self.conv.window == (3, 1, 1) and self.conv.upsample <= 2 and self.precision in HALF_FORMATS
 
 
 class ConvAlgorithm(ABC):
     """An algorithm for convolutions: y, dx, dw and db as launches.
 
-    owner : its arrays are read and written, and it takes the scratch memory. An algorithm holds no reference to it.
-    problem : one that the algorithm `supports`.
+    owner : segment whose arrays are read and written, and which holds the scratch memory. No reference to it is stored.
+    problem : a problem that the algorithm `supports`.
     before : algorithm of the previous convolution in the chain, or None. The two may exchange packed x and dx.
-    factors : precision of the multiplied factors, if it is not the net's (`Segment.factors`).
+    factors : precision of the multiplied factors, if it differs from the net's (`Segment.factors`).
     argmax : uint8, argmax index of each window of a pool, for its gradient. None without a pool or a backward pass.
-    relu_output : y, if it is the output of a ReLU that dy is not masked by yet.
+    relu_output : y, if it is the output of a ReLU whose mask has not been applied to dy.
     dx_mask : x, if dx must be 0 where x is not above 0.
     packed : uint16, a second copy of y, packed for the next layer. None if that layer packs its image itself.
-    updates_separately : True if a separate launch is better for the optimizer's step: the launch that fills dw then
+    updates_separately : True if the optimizer's step is faster as a separate launch: the launch that fills dw then
     need not wait until dx has read the weights.
     """
 
@@ -103,22 +105,24 @@ class ConvAlgorithm(ABC):
     @classmethod
     @abstractmethod
     def supports(cls, problem: ConvProblem) -> bool:
-        """True if the algorithm computes the problem. If several do, the first in `dispatch.ALGORITHMS` is chosen."""
+        """True if the algorithm can compute the problem. `dispatch.choose` takes the first that can."""
 
     def prepare(self) -> Launches:
-        """Launches that depend on the weights alone."""
+        """Launches that depend on the weights alone, such as packing."""
         return []
 
     @abstractmethod
     def forward(self, n: int) -> Launches:
-        """y[:n]."""
+        """Launches that fill y[:n]."""
 
     @abstractmethod
     def backward(self, n: int, to: Gradients) -> Launches:
-        """dw, db and, if the problem has one, dx[:n]."""
+        """Launches that fill dw, db and, if the problem has one, dx[:n]."""
 
     def feed(self, images: PackedImages) -> bool:
-        """Write a packed copy of y for the next layer from now on. Returns False if this algorithm cannot."""
+        """Set a packed copy of y for the next layer, written from now on. Returns False if this algorithm cannot write
+        it.
+        """
         if images.has_scales or not self.packs:
             return False
         self.packed = images.halves.high

@@ -1,6 +1,6 @@
 """Choice of the algorithm of a convolution on tensor cores.
 
-`decision_table` gives this table, by batch; all four precisions choose alike:
+Output of `decision_table`, for batches of n; all four precisions choose alike:
 
     convolution            reads      writes     n = 1      n = 4      n = 16     n = 64      n = 128     n = 256
     cnn, layer 0           1x28x28    16x26x26   FewInputs  FewInputs  FewInputs  FewInputs   FewInputs   FewInputs
@@ -15,7 +15,7 @@
     3 x 3, stride 2        64x32x32   128x16x16  General    General    General    General     General     General
     1 x 1                  256x14x14  64x14x14   General    General    General    General     General     General
 
-Other GPUs have no warpgroup products: there General takes the place of Warpgroups and Shifted.
+GPUs without warpgroup products use General instead of Warpgroups and Shifted.
 """
 
 from ....device import Limits
@@ -51,7 +51,7 @@ HOPPER = Limits("H100", multiprocessors=132)
 
 
 def choose(problem: ConvProblem) -> type[ConvAlgorithm]:
-    """Algorithm that computes a problem."""
+    """First algorithm in ALGORITHMS that supports a problem."""
     return next(algorithm for algorithm in ALGORITHMS if algorithm.supports(problem))
 
 

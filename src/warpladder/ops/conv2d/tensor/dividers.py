@@ -1,4 +1,4 @@
-"""Division by multiplication: the factor of `Divider` in narrow.cuh."""
+"""Integer division by multiplication: the factor of `Divider` in narrow.cuh."""
 
 
 def inverse(number: int) -> int:

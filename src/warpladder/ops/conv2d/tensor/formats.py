@@ -1,15 +1,15 @@
-"""Formats of factors on tensor cores, by the precision of the chain."""
+"""Storage formats of the factors of products on tensor cores, by the precision of the chain."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class FactorFormat:
-    """Storage of a factor of a product in kernels.
+    """Storage format of a factor of a product in kernels.
 
     name : template argument, as in device/include/tensor_panels.cuh.
-    work : time of a product on tensor cores, in units of one in bf16.
-    bytes : of a number in shared memory.
+    work : time of a product on tensor cores, in units of a bf16 product's time.
+    bytes : bytes of a number in shared memory.
     has_scales : True if each line of numbers is multiplied by a power of two.
     """
 
@@ -20,7 +20,7 @@ class FactorFormat:
 
     @property
     def copies(self) -> int:
-        """16-bit numbers for each number: a high and a low half if it is split, else one."""
+        """16-bit numbers that store one number: two, a high and a low half, if it is split, else one."""
         return 2 if self.name == "SPLIT" else 1
 
 

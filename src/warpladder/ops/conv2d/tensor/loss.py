@@ -1,4 +1,4 @@
-"""A last convolution and the mean squared error: the kernel that finishes y writes the gradient of y too."""
+"""Last convolution with the mean squared error: the kernel that finishes y also writes the gradient of y."""
 
 import math
 from dataclasses import replace

@@ -15,7 +15,7 @@ from .formats import FORMATS
 class TensorConv2d(UpdatesInPlace):
     """[Upsample2d] Conv2d [ReLU [MaxPool2d(2)]] (`FusedConv`): y, dx and dw on tensor cores, in the chain's precision.
 
-    `dispatch.choose` picks the algorithm by shape. A ReLU's `backward` overwrites dy.
+    `dispatch.choose` picks the algorithm by shape. With a ReLU `backward` overwrites dy.
     """
 
     fuses_relu_backward = True

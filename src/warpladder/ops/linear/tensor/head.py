@@ -1,4 +1,4 @@
-"""A thin last linear layer and cross-entropy in two launches, next to layers on tensor cores."""
+"""Thin last linear layer and cross-entropy in two launches, after layers on tensor cores."""
 
 from ...engine.chain import Subgraph
 from ...engine.tensor_limits import HEAD, is_small
@@ -7,7 +7,7 @@ from ...update.fused import UpdatesInPlace
 
 
 class SmallHead(UpdatesInPlace, ThinHead):
-    """ThinHead by multiply-adds in a net on tensor cores, if its three products are a small share of the net's."""
+    """`ThinHead` by multiply-adds in a net on tensor cores, if its products are a small share of the net's FLOPs."""
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:

@@ -1,4 +1,4 @@
-"""Packed factors of products, as tensor cores read them: their memory, and the launches that pack them."""
+"""Packed factors of products on tensor cores: their memory, and the launches that pack them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TYPES = {np.dtype(np.uint8): "unsigned char", np.dtype(np.float32): "float"}
 class PackedFormat:
     """Format of packed numbers, as in device/include/tensor_packed.cuh.
 
-    name : in the kernels.
+    name : name in the kernels.
     terms : numbers of a line in a record.
-    work : time of a product on tensor cores, in units of one in bf16.
+    work : time of a product on tensor cores, in units of a bf16 product's time.
     products : instructions for a product of two numbers.
     mma : terms of an instruction.
     has_scales : True if 32 numbers of a line have an inverse scale.
-    record : words of 4 bytes in a record, the terms of a line in one step of a product.
+    record : 4-byte words of a line in a record, which is one step of a product.
     """
 
     name: str
@@ -45,7 +45,7 @@ class PackedFormat:
 
     @property
     def scales(self) -> int:
-        """Inverse scales of a line in a record."""
+        """Number of inverse scales of a line in a record."""
         return self.terms // BLOCK if self.has_scales else 0
 
 
@@ -63,7 +63,7 @@ EXACT = PackedFormat("EXACT", 32, 1, 1, 16, has_scales=True, record=16)
 
 @dataclass(frozen=True)
 class Formats:
-    """Formats of a product: of its packed result, of A and of B. A or B may be EXACT if the product is of halves."""
+    """Formats of a product: of its packed result, of A and of B. A or B may be EXACT if `kind` splits numbers."""
 
     kind: PackedFormat
     a: PackedFormat
@@ -85,7 +85,7 @@ class Formats:
 
     @property
     def work(self) -> float:
-        """Time of a product on tensor cores, in units of one in bf16."""
+        """Time of a product on tensor cores, in units of a bf16 product's time."""
         return self.kind.work * self.products / self.kind.products
 
     def words(self, bm: int, bn: int) -> int:
@@ -94,9 +94,9 @@ class Formats:
 
 
 class PackedFactor:
-    """Memory of a matrix of up to `lines` lines of up to `terms` numbers, as in device/include/tensor_packed.cuh.
+    """Packed matrix of up to `lines` lines of up to `terms` numbers, as in device/include/tensor_packed.cuh.
 
-    scale : in EXACT, the factor of all numbers.
+    scale : factor of all numbers, in the format EXACT.
     lines : lines in memory, a multiple of LINES.
     numbers : (records, lines, words of a record) uint32.
     inverse_scale : (terms / 32, lines) float32, in formats with scales; else None.
@@ -118,10 +118,10 @@ class PackedFactor:
 
 @dataclass(frozen=True)
 class Outlet:
-    """Packed copies, and sums, of a matrix (rows, columns) for the next launches.
+    """Packed copies and column sums of a matrix (rows, columns), as destinations of a launch.
 
-    along : with its rows as lines, for sums along them.
-    across : with its columns as lines.
+    along : copy with the rows as lines, for sums along them.
+    across : copy with the columns as lines.
     sums : (row blocks of 32, columns), sum of each column over the 32 rows of a block.
     """
 
@@ -130,7 +130,7 @@ class Outlet:
     sums: Array | None = None
 
     def arguments(self) -> tuple[Array | int | None, ...]:
-        """Numbers, inverse_scale and lines of each packed copy, as kernels take them."""
+        """Arguments of kernels: numbers, inverse_scale and lines of each packed copy."""
         found: list[Array | int | None] = []
         for factor in (self.along, self.across):
             found += [None, None, 0] if factor is None else [factor.numbers, factor.inverse_scale, factor.lines]
@@ -140,7 +140,7 @@ class Outlet:
 def pack(
     owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int, to: Outlet, y: Array | None = None
 ) -> Launch:
-    """Packs x (rows, columns) float32. y: ReLU mask (rows, columns), x counts as 0 where it is not above 0; or None."""
+    """Launch that packs x (rows, columns) float32, as 0 where y (rows, columns), unless None, is not above 0."""
     kernel = owner.device.kernel(SOURCE, f"pack<{kind.name}>")
     return kernel.bind(_grid(rows, columns, kind), 32 * WARPS, x, y, *to.arguments(), to.sums, rows, columns)
 
@@ -149,10 +149,11 @@ def pack_samples(
     owner: OnDevice, kind: PackedFormat, samples: StoredSamples, x: Array | None, target: Array | None, part: Slice,
     batch: int, to: Outlet
 ) -> Launch:  # fmt: skip
-    """Packs a slice's stored samples times their scale; copies them to x (n, *in_shape), and labels to target, unless
+    """Launch that packs a slice's stored samples times their scale, and copies them to x, and labels to target, unless
     None.
 
-    In EXACT bytes are packed without their scale, which is the inverse_scale of the packed factors.
+    x : (n, *in_shape). In the format EXACT bytes are packed without their scale, which is the inverse_scale of the
+    factors.
     """
     stored = samples.stored
     columns = stored.size // len(stored)
@@ -165,6 +166,6 @@ def pack_samples(
 
 
 def _grid(rows: int, columns: int, kind: PackedFormat) -> tuple[int, int]:
-    """Blocks of threads for blocks of 32 x 32 numbers up to whole records, WARPS for each along the columns."""
+    """Grid of blocks of WARPS blocks of 32 x 32 numbers along the columns, up to whole records."""
     across, down = (ceil_div(size, kind.terms) * kind.terms for size in (columns, rows))
     return ceil_div(across, BLOCK * WARPS), down // BLOCK

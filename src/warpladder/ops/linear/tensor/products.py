@@ -14,11 +14,11 @@ NOWHERE = Outlet()
 
 
 class ProductEnd(NamedTuple):
-    """Operations on each sum of a product (m, n) before it is stored.
+    """Operations fused after a product (m, n), before each sum is stored.
 
     bias : (n,), added to each row, or None.
     fused_relu : True if max(., 0) follows.
-    relu_mask : (m, n), the product becomes 0 where it is not above 0; None for no mask.
+    relu_mask : (m, n); the product becomes 0 where relu_mask is not above 0. None for no mask.
     """
 
     bias: Array | None = None
@@ -30,12 +30,12 @@ STORE = ProductEnd()
 
 
 class TensorProduct:
-    """C (m, n) = A B with sums of k terms in one launch, for up to `capacity` samples; `owner` takes the scratch
-    memory.
+    """Product C (m, n) = A B with sums of k terms in one launch, for up to `capacity` samples; `owner` holds the
+    scratch memory.
 
     shape : m, n and k for a number of samples.
-    plan : the tile, and the split of sums, by the model or by a tuner.
-    parts, arrived : partials of split sums, and counters of arrived blocks; None if sums are never split.
+    plan : the tile, and the split of sums, by the cost model or by a tuner.
+    parts, arrived : split-K partials, and counters of arrived blocks; None if sums are never split.
     """
 
     def __init__(
@@ -50,9 +50,10 @@ class TensorProduct:
         self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, end: ProductEnd = STORE,
         to: Outlet = NOWHERE, updated: tuple[object, ...] = NOTHING,
     ) -> Launch:  # fmt: skip
-        """c = A B with `end` applied to each sum, also packed to `to`. c may be None.
+        """Launch of c = A B with `end` applied to each sum, also packed to `to`. c may be None.
 
-        updated : arguments of an update (`fused.settings`) if c is a gradient: parameters are updated, and packed.
+        updated : arguments of an update (`fused.settings`) if c is a gradient: the launch updates and packs the
+        parameters.
         """
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile = plan.tile

@@ -1,4 +1,4 @@
-"""Linear, and the ReLU after it, on tensor cores; the launch that computes a factor packs it once."""
+"""Linear layer, and the ReLU after it, on tensor cores; the launch that computes a factor packs it once."""
 
 from pathlib import Path
 
@@ -19,13 +19,14 @@ COLUMNS, PARTS = 32, 8
 
 
 class TensorLinear(UpdatesInPlace):
-    """[Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
+    """Segment [Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x, dx = dy w on tensor cores, in the chain's precision.
 
-    A matrix is packed once for both directions in which a step sums over it: w before the samples are read, x and dy by
-    the products that compute them (x of a first layer from the stored samples), with the ReLU's mask and the sums for
-    the bias. Next to a segment of another class a launch packs instead. If SGD has a constant rate, the product that
-    finishes dw updates the weights and packs them for the next step. In fp32, samples stored as bytes stay bytes, exact
-    in one half each: y and dw take two products for one, and x half of the memory; the scale is applied to the sums.
+    A step packs each matrix once, for both directions in which it sums over it: w before the samples are read; x and dy
+    by the products that compute them (x of a first layer from the stored samples), with the ReLU's mask and the sums
+    for the bias. After or before a segment of another class a separate launch packs. If SGD has a constant rate, the
+    product that finishes dw updates the weights and packs them for the next step. In fp32, samples stored as bytes stay
+    bytes, exact in one half each: y and dw take two products instead of three, and x half of the memory; the sums are
+    scaled.
 
     has_packed_x : True if the previous segment packs x, and reads dx packed.
     has_packed_dy : True if the next segment packs dy.
@@ -67,9 +68,10 @@ class TensorLinear(UpdatesInPlace):
         return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
 
     def exchange(self, packed_y: Outlet, packs_dy: bool) -> tuple[Outlet, bool]:
-        """Pack y for the next segment from now on.
+        """Set the destination of packed y for the next segment.
 
-        Returns the destination of dy, if the next segment `packs_dy`, and True if it applies this one's ReLU mask.
+        Returns the destination of dy, if the next segment `packs_dy`, and True if that segment applies this one's ReLU
+        mask.
         """
         self.to_y, self.has_packed_dy = packed_y, packs_dy
         return (self.dy, self.fused_relu) if packs_dy else (Outlet(), False)
@@ -91,7 +93,7 @@ class TensorLinear(UpdatesInPlace):
         return [product] if self.has_packed_x else [*self._packing(part), product]
 
     def _packing(self, part: Slice) -> Launches:
-        """Launches that pack x: two of samples, because dw may still read its factor while y's is packed."""
+        """Launches that pack x: two for stored samples, because dw may still read its factor while y's is packed."""
         samples, target, x, batch = self.operands.samples, self.operands.target, self.x, self.subgraph.batch
         if samples is None:
             return [pack(self, self.kind, self.buffers.x, part.n, self.inputs, x)]

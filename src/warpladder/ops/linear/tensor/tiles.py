@@ -1,4 +1,4 @@
-"""Tiles of a product of packed factors: their shapes, and the cycles that a product takes with each.
+"""Tiles of a product of packed factors: their shapes, and a product's cycles with each.
 
 The model counts cycles of a multiprocessor: of tensor cores, schedulers, shared memory and second-level cache.
 """
@@ -36,7 +36,7 @@ WITHIN = 1.3
 
 @dataclass(frozen=True)
 class PackedTile(Tile):
-    """Template arguments of `multiply` in product.cu.
+    """Tile of a product of packed factors: template arguments of `multiply` in product.cu.
 
     bm, bn : rows and columns of C that a block computes.
     bk : terms with one scale; a step takes one record.
@@ -52,7 +52,7 @@ class PackedTile(Tile):
 
     @property
     def source(self) -> Path:
-        """File of the kernel."""
+        """Kernel's source file."""
         return SOURCE
 
     @property
@@ -72,16 +72,16 @@ class PackedTile(Tile):
         return 4 * self.stages * (formats.words(self.bm, self.bn) + (self.bm + self.bn) * formats.kind.scales)
 
     def kernel(self, formats: Formats) -> str:
-        """Name of the kernel's instance."""
+        """Name of the kernel's instance, with its template arguments."""
         return f"multiply<{formats.name}, {self.bm}, {self.bn}, {self.tm}, {self.tn}, {self.stages}, {self.resident}>"
 
     def blocks(self, m: int, n: int) -> int:
-        """Tiles of C (m, n)."""
+        """Number of tiles that cover C (m, n), in whole clusters."""
         down, across = self.cluster
         return ceil_div(m, self.bm * down) * down * ceil_div(n, self.bn * across) * across
 
     def step(self, formats: Formats, blocks: int) -> float:
-        """Estimated cycles of a record if so many blocks share a multiprocessor."""
+        """Estimated cycles of a record if `blocks` blocks share a multiprocessor."""
         kind, warps, lines = formats.kind, self.threads // 32, self.bm + self.bn
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / RATE
         sides = (self.tm, formats.a), (self.tn, formats.b)
@@ -97,11 +97,11 @@ class PackedTile(Tile):
 
 @dataclass(frozen=True)
 class WarpgroupTile(PackedTile):
-    """Template arguments of `multiply` in warpgroups.cu: a warpgroup computes 64 rows of a tile; tm is 64, and tn is
-    bn.
+    """Tile of a wgmma product: template arguments of `multiply` in warpgroups.cu. A warpgroup computes 64 rows, tm =
+    64, tn = bn.
 
     shares : warpgroups with the same rows, which take records in turn.
-    cm, cn : blocks of a cluster along m, which share the panel of B, and along n, which share A's.
+    cm, cn : blocks of a cluster along m, which share the panel of B, and along n, which share the panel of A.
     """
 
     shares: int = 1
@@ -127,11 +127,11 @@ class WarpgroupTile(PackedTile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by registers: two blocks of 2 warpgroups with 64 rows."""
+        """Blocks that fit a multiprocessor by registers: two of up to 2 warpgroups with 64 rows, else one."""
         return 2 if self.bm == 64 and self.shares <= 2 else 1
 
     def shared_of(self, formats: Formats) -> int:
-        """Bytes of shared memory of a block, with those that align the first panel to 1,024."""
+        """Bytes of shared memory of a block, including up to 1,024 to align the first panel."""
         return super().shared_of(formats) + 1024
 
     def kernel(self, formats: Formats) -> str:
@@ -141,7 +141,7 @@ class WarpgroupTile(PackedTile):
         return f"{super().__str__()}, {self.shares}, {self.cm}, {self.cn}"
 
     def step(self, formats: Formats, blocks: int) -> float:
-        """Estimated cycles of a record: of the shared units, or of one warpgroup's chain, whichever is more."""
+        """Estimated cycles of a record: the longer of the shared units and a warpgroup's dependent instructions."""
         kind, groups = formats.kind, self.bm // 64 * self.shares
         steps = kind.terms // kind.mma * formats.products  # products of a record, each of 64 x bn numbers
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / PEAK
@@ -172,13 +172,13 @@ OF_WARPGROUPS = (
 
 
 def tiles_of(device: Device) -> tuple[PackedTile, ...]:
-    """Tiles that a device has kernels for."""
+    """Tiles for which a device has kernels."""
     return (*TILES, *OF_WARPGROUPS) if device.capability == HOPPER else TILES
 
 
 @dataclass(frozen=True)
 class PackedProblem(TileProblem):
-    """C (m, n) = A B of packed factors with sums of k terms, on a device. A plan's depth counts records."""
+    """Cost problem of C (m, n) = A B of packed factors with sums of k terms. A plan's depth counts records."""
 
     m: int
     n: int
@@ -208,7 +208,7 @@ class PackedProblem(TileProblem):
         return self.counters(plan) * plan.parts * plan.tile.bm * plan.tile.bn
 
     def counters(self, plan: TilePlan) -> int:
-        """Counters of arrived blocks, one for each tile; 0 if sums are whole."""
+        """Number of counters of arrived blocks, one for each tile; 0 without split-K."""
         return packed(plan).blocks(self.m, self.n) if plan.parts > 1 else 0
 
     def work(self, plan: TilePlan) -> int:
@@ -218,7 +218,7 @@ class PackedProblem(TileProblem):
 class PackedPlanner(Planner[TilePlan]):
     """Plan of one product of packed factors for any number of samples.
 
-    counters : most tiles whose sums are split.
+    counters : largest number of tiles whose sums are split.
     """
 
     counters: int
@@ -243,11 +243,11 @@ def packed_planner(
     sizes: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, formats: Formats,
     tiles: tuple[PackedTile, ...] = TILES
 ) -> PackedPlanner:  # fmt: skip
-    """Planner of a product whose m, n and k are `sizes` of a number of samples."""
+    """Planner of a product of packed factors; `sizes` gives m, n and k for a number of samples."""
     return PackedPlanner(lambda n: PackedProblem(*sizes(n), formats, limits, tiles), capacity)
 
 
 def packed(plan: TilePlan) -> PackedTile:
-    """Tile of a plan of packed factors."""
+    """Tile of a plan, as a tile of packed factors."""
     assert isinstance(plan.tile, PackedTile)
     return plan.tile

@@ -33,10 +33,10 @@ TILES = {"WINDOW": (4, 2, 1), "UPSAMPLED": (4,), "GATHERED": (2, 1)}
 
 @dataclass(frozen=True)
 class FewPixelsPass:
-    """One direction of a convolution.
+    """One direction of a convolution of few pixels.
 
-    read, written : image that is read, and image that is written, before a pool.
-    is_backward : True if this is dx.
+    read, written : (channels, rows, columns) of the input, and of the output before a pool.
+    is_backward : True if it computes dx.
     pool : True if a 2 x 2 pool follows.
     """
 
@@ -47,18 +47,18 @@ class FewPixelsPass:
 
     @property
     def taps(self) -> str:
-        """Taps that it reads: a name of taps.cuh."""
+        """Name in taps.cuh of the taps that an output pixel reads: WINDOW, UPSAMPLED or GATHERED."""
         rows, other = self.written[1], self.read[1]
         return "WINDOW" if rows == other else "UPSAMPLED" if rows > other else "GATHERED"
 
     @property
     def classes(self) -> int:
-        """Number of classes of written pixels."""
+        """Number of phases of output pixels: 4 after an upsampling, else 1."""
         return 4 if self.taps == "UPSAMPLED" else 1
 
     @property
     def image(self) -> tuple[int, int]:
-        """Rows and columns of a class of computed pixels; with a pool those of whole windows."""
+        """Rows and columns of computed pixels of one phase; with a pool, only those in whole windows."""
         _, high, across = self.written
         if self.taps == "UPSAMPLED":
             return high // 2, across // 2
@@ -66,7 +66,7 @@ class FewPixelsPass:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows and columns of a tile of at most PIXELS pixels; with a pool of whole windows."""
+        """Rows and columns of a tile of at most PIXELS pixels; with a pool, whole windows."""
         high, across = self.image
         step = 2 if self.pool else 1
         columns = step * ceil_div(across // step, ceil_div(across, ALONG))
@@ -74,24 +74,24 @@ class FewPixelsPass:
 
     @property
     def tiles_across(self) -> int:
-        """Tiles next to each other in an image."""
+        """Number of tiles in a row of an image."""
         return ceil_div(self.image[1], self.tile[1])
 
     @property
     def tiles(self) -> int:
-        """Tiles of an image."""
+        """Number of tiles of an image."""
         return ceil_div(self.image[0], self.tile[0]) * self.tiles_across
 
     @property
     def halo(self) -> tuple[int, int]:
-        """Rows and columns that a tile reads."""
+        """Rows and columns of input pixels that a tile reads."""
         step = 2 if self.taps == "GATHERED" else 1
         rows, columns = self.tile
         return step * rows + 2, step * columns + 2
 
 
 class FewPixelsPlan(NamedTuple):
-    """Split of a pass into blocks.
+    """Split of a convolution of few pixels into blocks.
 
     tiles : fragments of eight columns of a warp.
     cluster : blocks that share the channels of a tile.
@@ -104,7 +104,7 @@ class FewPixelsPlan(NamedTuple):
 
 
 def plan(of: FewPixelsPass, n: int, limits: Limits) -> FewPixelsPlan:
-    """Plan with the widest blocks that are enough for three quarters of the multiprocessors, or else the narrowest."""
+    """Plan with the widest blocks that occupy three quarters of the multiprocessors, else the narrowest blocks."""
     stages = ceil_div(of.read[0], CHANNELS)
     cluster = min(CLUSTER, stages)
     groups = min(GROUPS, ceil_div(stages, cluster))
@@ -115,17 +115,17 @@ def plan(of: FewPixelsPass, n: int, limits: Limits) -> FewPixelsPlan:
 
 
 def shared_bytes(of: FewPixelsPass, form: FewPixelsPlan, kind: FactorFormat) -> int:
-    """Bytes of shared memory of a block."""
+    """Bytes of shared memory of a block of `convolve_few_pixels`."""
     columns, numbers = 8 * form.tiles, 9 if of.taps == "WINDOW" else 16
     rows = prod(of.halo) + numbers * columns // of.classes
     return form.groups * (4 * columns * PITCH + rows * row_bytes(CHANNELS, kind))
 
 
 class LossGradient(NamedTuple):
-    """Gradient of the mean squared error: dy = (y - target) rate.
+    """Fused gradient of the mean squared error: dy = (y - target) rate.
 
-    target, dy : of y's shape.
-    rate : 2 over the numbers of a batch.
+    target, dy : arrays of y's shape.
+    rate : 2 / (numbers of y in a batch).
     """
 
     target: Array
@@ -136,11 +136,11 @@ class LossGradient(NamedTuple):
 class PassArrays(NamedTuple):
     """Arrays of a pass of few pixels.
 
-    x, w, y : image that is read, unpacked weights, and image that is written.
+    x, w, y : input images, unpacked weights, and output images.
     bias : (outputs,), or None.
     relu : True if a ReLU follows.
-    argmax : uint8, of y's shape, of a pool; else None.
-    mask : y is 0 where this, of y's shape, is not above 0; None for no mask.
+    argmax : uint8, of y's shape, argmax indices of a pool; None without one.
+    mask : array of y's shape; y is 0 where mask is not above 0. None for no mask.
     pool_argmax : if x is the gradient of a 2 x 2 pool, its argmax indices, of x's shape; else None.
     """
 
@@ -155,13 +155,13 @@ class PassArrays(NamedTuple):
 
 
 class FewPixelsConvolution:
-    """One direction of a convolution of few pixels, from unpacked weights."""
+    """Launcher of one direction of a convolution of few pixels, from unpacked weights."""
 
     def __init__(self, owner: OnDevice, of: FewPixelsPass, precision: str) -> None:
         self.device, self.of, self.kind = owner.device, of, HALF_FORMATS[precision]
 
     def launch(self, n: int, t: PassArrays, loss: LossGradient | None = None) -> Launch:
-        """y[:n] from x[:n], and the gradient of y if the mean squared error follows."""
+        """Launch that fills y[:n] from x[:n], and the gradient of y if the mean squared error follows."""
         of, form = self.of, plan(self.of, n, self.device.limits)
         pooled = "true" if t.pool_argmax is not None else "false"
         target, dy, rate = loss if loss is not None else (None, None, 0.0)
@@ -178,9 +178,9 @@ class FewPixelsConvolution:
 
 
 class FewPixelsGradient:
-    """dw and db of a convolution of few pixels.
+    """Launcher of dw and db of a convolution of few pixels.
 
-    small, written : image that is read, before an upsampling, and image that is written, before a pool.
+    small, written : (channels, rows, columns) of the input before an upsampling, and of the output before a pool.
     pool : True if a 2 x 2 pool follows.
     """
 
@@ -191,7 +191,7 @@ class FewPixelsGradient:
         self.of = FewPixelsPass(written, small) if self.upsamples else FewPixelsPass(small, written)
 
     def launch(self, n: int, x: Array, dy: Array, argmax: Array | None, to: Gradients) -> Launch:
-        """Fill dw and db, and update with the arguments of `to`. argmax: of a pool whose gradient dy is."""
+        """Launch that fills dw and db, and updates by `to`. argmax : indices of the pool with gradient dy, or None."""
         of, pooled = self.of, "true" if self.pool else "false"
         still, seen = (x, dy) if self.upsamples else (dy, x)
         kernel = self.device.kernel(WEIGHTS, f"correlate_few_pixels<{self.kind.name}, {of.taps}, {pooled}>")
@@ -210,13 +210,13 @@ class FewPixelsGradient:
 
 
 class FewPixels(ConvAlgorithm):
-    """Few pixels in all, of one image or a few: a launch for y and one for dx, from unpacked weights."""
+    """Convolution of few pixels, of one image or a few: one launch for y and one for dx, from unpacked weights."""
 
     uses_halves = True
 
     @classmethod
     def fits(cls, problem: ConvProblem) -> bool:
-        """True if there are few pixels, and the device has clusters of blocks."""
+        """True if there are few pixels, and the device supports clusters of blocks."""
         small = problem.conv.read
         few = problem.capacity * FewPixelsPass(small, small).tiles <= MOST and small[0] % CHANNELS == 0
         return problem.is_same_3x3 and few and problem.limits.cluster >= CLUSTER

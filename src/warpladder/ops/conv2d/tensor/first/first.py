@@ -1,4 +1,4 @@
-"""A net's first convolution on tensor cores: few inputs (a picture's colours), many outputs, ReLU and 2 x 2 pool."""
+"""First convolution of a net on tensor cores: few input channels, many outputs, ReLU and 2 x 2 pool."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,7 @@ OF_WARP, WINDOWS, CHUNK = 64, 16, 256
 
 
 def fits(problem: ConvProblem) -> bool:
-    """True if sums are short, the stride is 1, outputs come in sixteens, and a block holds lines of a picture."""
+    """True if sums are short, the stride is 1, outputs are a multiple of 16, and shared memory holds image rows."""
     conv = problem.conv
     (k, stride, _), (o, high, wide) = conv.window, conv.written
     if stride != 1 or conv.read[0] * k * k > MOST or o % SIXTEEN or o < LEAST:
@@ -36,13 +36,13 @@ def fits(problem: ConvProblem) -> bool:
 
 
 def _shared_forward(conv: FusedConv, lines: int, images: int, chunk: int, kind: FactorFormat) -> int:
-    """Bytes of shared memory of `convolve_first`: weights, biases and scales of outputs, and lines of images."""
+    """Bytes of shared memory of `convolve_first`: weights, biases and scales of outputs, and rows of images."""
     (c, _, wide), padding = conv.read, conv.window.padding
     return (64 * kind.copies + 8) * chunk + 4 * images * c * lines * (wide + 2 * padding)
 
 
 def _pitches(conv: FusedConv, lines: int) -> tuple[int, int]:
-    """Words of a line and of a channel of pairs: k and k k more than multiples of 8, against bank conflicts."""
+    """Pitch in words of a row and of a channel of pairs: k and k k more than multiples of 8, against bank conflicts."""
     k, wide = conv.window.k, conv.read[2] + 2 * conv.window.padding
     pitch = wide + (k - wide) % 8
     plane = lines * pitch
@@ -50,7 +50,7 @@ def _pitches(conv: FusedConv, lines: int) -> tuple[int, int]:
 
 
 def _shared_weights(conv: FusedConv, lines: int, kind: FactorFormat, stages: int) -> int:
-    """Bytes of shared memory of a block of `correlate_first`: its ring, pairs, a picture, and corners of windows."""
+    """Bytes of shared memory of a block of `correlate_first`: its ring, pairs, an image, and corners of windows."""
     (c, _, wide), (_, high, across), padding = conv.read, conv.written, conv.window.padding
     _, plane = _pitches(conv, lines)
     corners = ceil_div((high // 2) * (across // 2), WINDOWS) * WINDOWS
@@ -58,7 +58,7 @@ def _shared_weights(conv: FusedConv, lines: int, kind: FactorFormat, stages: int
 
 
 class FirstConvolution:
-    """y after ReLU and pool, and the pool's argmax."""
+    """Forward kernel of a net's first convolution: y after ReLU and pool, and the pool's argmax indices."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, precision: str) -> None:
         self.device, self.conv, self.kind = owner.device, conv, HALF_FORMATS[precision]
@@ -66,7 +66,7 @@ class FirstConvolution:
     def launches(
         self, n: int, x: Array, w: Array, bias: Array, y: Array, argmax: Array | None, packed: Array | None = None
     ) -> Launches:  # fmt: skip
-        """y[:n] and the pool's argmax[:n] from x[:n].
+        """Launches that fill y[:n] and the pool's argmax[:n] from x[:n].
 
         packed : uint16, of the shape of y with the channels last, a copy of y in bf16; None for no copy.
         """
@@ -91,7 +91,9 @@ class FirstConvolution:
 
 
 class FirstPlan(NamedTuple):
-    """Sixty-fours of outputs of a block, images of a part, ranges of an image, windows of a range, and parts."""
+    """Split of `FirstGradient`: groups of 64 outputs of a block, images of a part, ranges of an image, windows of a
+    range, parts.
+    """
 
     groups: int
     images: int
@@ -101,7 +103,7 @@ class FirstPlan(NamedTuple):
 
 
 class FirstGradient:
-    """dw and db, straight from the pool's gradient, for up to `capacity` images."""
+    """Kernel for dw and db of a net's first convolution, from the pool's gradient, for up to `capacity` images."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int, precision: str) -> None:
         self.device, self.conv, self.kind = owner.device, conv, HALF_FORMATS[precision]
@@ -111,7 +113,7 @@ class FirstGradient:
         self.sums = owner.scratch((most, conv.written[0]))
 
     def _plan(self, n: int) -> FirstPlan:
-        """Plan with a block for each multiprocessor, if there are pictures or windows enough."""
+        """Plan with a block for each multiprocessor, if there are enough images or windows."""
         o, high, wide = self.conv.written
         groups = min(4, 1 << (ceil_div(o, OF_WARP) - 1).bit_length())
         blocks = ceil_div(o, OF_WARP * groups)  # of a part
@@ -123,7 +125,7 @@ class FirstGradient:
         return FirstPlan(groups, images, ranges, turns * each, parts * ranges)
 
     def launches(self, n: int, x: Array, dy: Array, argmax: Array, to: Gradients) -> Launches:
-        """Fill dw and db; dy and argmax are the pool's."""
+        """Launches that fill dw and db from x[:n], the max pool's gradient dy[:n] and its argmax indices."""
         plan, conv, (o, high, wide), k = self._plan(n), self.conv, self.conv.written, self.conv.window.k
         lines = lines_of(conv.written, k, min(plan.windows, (high // 2) * (wide // 2)))
         shared = {stages: _shared_weights(conv, lines, self.kind, stages) for stages in (2, 3)}
@@ -139,9 +141,9 @@ class FirstGradient:
 
 
 class First(ConvAlgorithm):
-    """A first layer of few inputs and many outputs with a pool: lanes build fragments of windows in registers.
+    """First layer of few inputs and many outputs with a pool: each lane builds fragments of windows in registers.
 
-    With fewer pictures than a quarter of the multiprocessors multiply-adds are faster: most of the GPU is idle, and a
+    With fewer images than a quarter of the multiprocessors, multiply-adds are faster: most of the GPU is idle, and a
     lane takes long to build its fragments.
     """
 

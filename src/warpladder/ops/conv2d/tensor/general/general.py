@@ -1,4 +1,4 @@
-"""The general algorithm: any convolution by mma.sync, and the backward pass of first layers by multiply-adds."""
+"""General algorithm: any convolution by mma.sync, and the backward pass of first layers by multiply-adds."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,9 @@ from .launches import GeneralConvolution, GeneralWeightGradient, pack
 
 
 class GeneralGradients:
-    """dw, db and dx by mma.sync (product.cu, weights.cu); dw of a slight first layer by few_inputs, if it can."""
+    """Launchers of dw, db and dx by mma.sync (product.cu, weights.cu); dw of a slight first layer by few_inputs, if it
+    can.
+    """
 
     def __init__(self, owner: Segment, algorithm: ConvAlgorithm) -> None:
         # Fields of the algorithm, not itself: a reference cycle would hold device memory until the garbage collection.
@@ -29,7 +31,9 @@ class GeneralGradients:
             self.dx_pass = GeneralConvolution(owner, Geometry.back(conv), problem.capacity, problem.precision)
 
     def _slight(self, owner: Segment, problem: ConvProblem) -> Callable[[int, Gradients], Launches] | None:
-        """Launches of a slight first layer's gradients for n samples, as a function; None if few_inputs has none."""
+        """Function from n and `Gradients` to the launches of a slight first layer; None if few_inputs does not support
+        it.
+        """
         t, argmax, relu_output, conv, limits = self.buffers, self.argmax, self.relu_output, self.conv, problem.limits
         pooled: FewImagesGradient | PooledGradient
         if argmax is not None:
@@ -46,7 +50,7 @@ class GeneralGradients:
         return None
 
     def launches(self, n: int, to: Gradients) -> Launches:
-        """dw, db and, if the problem has one, dx[:n]."""
+        """Launches that fill dw, db and, if the problem has one, dx[:n]."""
         if self.slight is not None:
             return self.slight(n, to)
         t = self.buffers
@@ -59,7 +63,7 @@ class GeneralGradients:
 
 
 class General(ConvAlgorithm):
-    """Any convolution, by mma.sync (product.cu, weights.cu)."""
+    """Convolution of any shape, by mma.sync (product.cu, weights.cu)."""
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
@@ -83,8 +87,8 @@ class General(ConvAlgorithm):
 
 
 class FewInputs(ConvAlgorithm):
-    """A slight first layer whose sums have at most 32 terms, such as colours by 3 x 3: multiply-adds in fp32, in every
-    precision.
+    """First layer with few FLOPs whose sums have at most 32 terms, such as 3 x 3 over colours: fp32 multiply-adds in
+    every precision.
 
     There is too little arithmetic to split numbers for tensor cores (docs/rungs/tensor.md).
     """

@@ -1,4 +1,4 @@
-"""Launches of the general kernels: weights packed, y or dx, and dw with db."""
+"""Launchers of the general kernels: packed weights, y or dx, and dw with db."""
 
 from dataclasses import astuple
 from pathlib import Path
@@ -22,7 +22,8 @@ PACKING = 512
 
 
 class GeneralConvolution:
-    """y or dx of a convolution on tensor cores for up to `capacity` images; `owner` takes the scratch memory.
+    """Launcher of y or dx of a convolution on tensor cores, for up to `capacity` images; `owner` holds the scratch
+    memory.
 
     precision : a key of `FORMATS`.
     """
@@ -36,11 +37,11 @@ class GeneralConvolution:
 
     @property
     def panels(self) -> int:
-        """Number of panels of packed weights, and of blocks that pack them."""
+        """Number of panels of packed weights, each packed by one block."""
         return self.geometry.classes * ceil_div(self.geometry.columns, self.form.bn) * self.form.panels
 
     def packing(self) -> tuple[Array, int, int, int, int]:
-        """Arguments of `pack_weights`: packed weights, direction, few, outputs of a panel, panels of a class."""
+        """Arguments of `pack_weights`: packed weights, direction, few, outputs of a panel, panels of a phase."""
         direction, form = DIRECTIONS.index(self.geometry.direction), self.form
         return self.packed, direction, int(form.few), form.bn, form.panels
 
@@ -48,9 +49,9 @@ class GeneralConvolution:
         self, n: int, x: Array, bias: Array | None, y: Array, relu: bool = False, argmax: Array | None = None,
         mask: Array | None = None,
     ) -> Launches:  # fmt: skip
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any.
+        """Launches that fill y[:n] from x[:n] and the packed weights, with bias, ReLU and pool if there are any.
 
-        mask : y is 0 where it is not above 0; None for no mask.
+        mask : array of y's shape; y is 0 where mask is not above 0. None for no mask.
         """
         geometry, plan, form = self.geometry, self.plan(n), self.form
         problem = ConvolveProblem(n, geometry, self.kind, self.device.limits)
@@ -70,7 +71,7 @@ class GeneralConvolution:
 
 
 def pack(w: Array, forward: GeneralConvolution, backward: GeneralConvolution | None) -> Launch:
-    """Packs the weights of a layer for y, and for dx unless None."""
+    """Launch that packs the weights of a layer for y, and for dx unless `backward` is None."""
     geometry, first = forward.geometry, forward.panels
     others = backward.packing() if backward is not None else (None, 0, 0, 0, 0)
     kernel = forward.device.kernel(PACK, f"pack_weights<{forward.kind.name}>")
@@ -80,7 +81,7 @@ def pack(w: Array, forward: GeneralConvolution, backward: GeneralConvolution | N
 
 
 class GeneralWeightGradient:
-    """dw and db of a convolution on tensor cores for up to `capacity` images."""
+    """Launcher of dw and db of a convolution on tensor cores, for up to `capacity` images."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int, precision: str) -> None:
         self.device, self.upsample = owner.device, conv.upsample
@@ -90,7 +91,7 @@ class GeneralWeightGradient:
         self.partials = owner.scratch((self.plan.partials,))
 
     def launches(self, n: int, read: Array, gradient: Array, sums: Array, rows: int, to: Gradients) -> Launches:
-        """Fill dw from the two images, and db from the first `rows` rows of sums."""
+        """Launches that fill dw from images `read` and `gradient`, and db from the first `rows` rows of sums."""
         plan, problem = self.plan(n), self.problem(n)
         tile, (c, h, w), written, kind = plan.tile, problem.read, problem.written, problem.kind
         kernel = self.device.kernel(WEIGHTS, f"correlate<{kind.name}, {'true' if problem.few else 'false'}>")

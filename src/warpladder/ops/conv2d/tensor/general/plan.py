@@ -32,7 +32,7 @@ MMA, STAGE, PANEL, BRING = 1.6, 1500, 250, 2.5
 
 @dataclass(frozen=True)
 class PixelTile:
-    """Pixels of a block, images by rows by columns, and the box of taps of a stage: rows of taps, or part of one."""
+    """Pixels of a block, images by rows by columns, and the taps of a stage: whole rows of taps, or part of a row."""
 
     images: int
     rows: int
@@ -45,12 +45,12 @@ class PixelTile:
         return self.images * self.rows * self.columns
 
     def halo(self, stride: int) -> int:
-        """Pixels that are read for the tile, rounded up to a multiple of 16."""
+        """Input pixels that are read for the tile, rounded up to a multiple of 16."""
         high, wide = (self.rows - 1) * stride + self.tap_rows, (self.columns - 1) * stride + self.tap_columns
         return ceil_div(self.images * high * wide, 16) * 16
 
     def tiles(self, n: int, high: int, wide: int) -> int:
-        """Tiles that cover n images of this size."""
+        """Number of tiles that cover n images of high x wide pixels."""
         return ceil_div(n, self.images) * ceil_div(high, self.rows) * ceil_div(wide, self.columns)
 
 
@@ -70,7 +70,7 @@ def tiles(n: int, high: int, wide: int, windows: bool, boxes: tuple[tuple[int, i
 
 @dataclass(frozen=True)
 class GeneralPlan:
-    """A tile, and the parts into which each sum is split: all but the last of `depth` stages."""
+    """Tile, and the split of each sum into `parts` of `depth` stages; the last part may have fewer."""
 
     tile: PixelTile
     depth: int
@@ -83,8 +83,8 @@ class ConvolveForm:
 
     few : True if a stage's terms are (channel, tap), not channels.
     bn : outputs of a block.
-    taps : rows and columns of taps, of the class with most.
-    stages : of 32 channels or terms, for one box of taps.
+    taps : rows and columns of taps, in the phase with most.
+    stages : stages of 32 channels or terms, for one box of taps.
     """
 
     few: bool
@@ -94,7 +94,7 @@ class ConvolveForm:
 
     @classmethod
     def of(cls, geometry: Geometry) -> ConvolveForm:
-        """Form for a geometry: the narrowest block with all outputs, else the widest."""
+        """Form for a geometry: the narrowest block that has all outputs, else the widest."""
         side = round(geometry.taps**0.5)
         bn = next((width for width in reversed(WIDTHS) if width >= geometry.columns), WIDTHS[0])
         terms = geometry.read[0] * (side * side if geometry.few else 1)
@@ -102,25 +102,25 @@ class ConvolveForm:
 
     @property
     def panels(self) -> int:
-        """Panels of a class and tile of outputs."""
+        """Number of weight panels of one phase and one tile of outputs."""
         return self.stages if self.few else self.stages * self.taps[0] * self.taps[1]
 
     @property
     def boxes(self) -> tuple[tuple[int, int], ...]:
-        """Boxes of taps of a stage: all taps, a row, a part of a row, one tap."""
+        """Possible (rows, columns) of the taps of a stage: all taps, a row, a part of a row, one tap."""
         rows, columns = self.taps
         every = (rows, columns), (1, columns), (1, min(8, columns)), (1, 1)
         return ((1, 1),) if self.few else tuple(dict.fromkeys(every))
 
     def panel_bytes(self, kind: FactorFormat) -> int:
-        """Bytes of a panel of weights, with their inverse scales."""
+        """Bytes of a panel of weights and its inverse scales."""
         return self.bn * (DEPTH * kind.bytes + (4 if kind.has_scales else 0))
 
 
 class TileCost(NamedTuple):
-    """Cost of a tile in a problem.
+    """Cost of a tile of a general kernel.
 
-    stages, blocks : of whole sums.
+    stages, blocks : number of each, for whole sums.
     resident : blocks that fit a multiprocessor.
     alone, busy : cycles of a stage of a lone block, and cycles for which a stage occupies a multiprocessor.
     """
@@ -133,14 +133,14 @@ class TileCost(NamedTuple):
 
 
 class SplitProblem(CostProblem[GeneralPlan]):
-    """A product whose sums may be split, with a cost for each tile."""
+    """Cost problem of a product whose sums may be split, with a cost for each tile."""
 
     limits: Limits
 
     @property
     @abstractmethod
     def costs(self) -> dict[PixelTile, TileCost]:
-        """Costs of the tiles that fit shared memory."""
+        """Cost of each tile that fits shared memory."""
 
     def plans(self) -> Iterator[GeneralPlan]:
         for tile, cost in self.costs.items():
@@ -148,7 +148,7 @@ class SplitProblem(CostProblem[GeneralPlan]):
                 yield GeneralPlan(tile, depth, ceil_div(cost.stages, depth))
 
     def rounds(self, plan: GeneralPlan) -> float:
-        """Cycles of the blocks: those of a multiprocessor take turns at its tensor cores."""
+        """Cycles of the blocks on the busiest multiprocessor, where resident blocks share the tensor cores."""
         cost = self.costs[plan.tile]
         each = blocks_each(cost.blocks * plan.parts, self.limits)
         together = min(each, cost.resident)
@@ -158,7 +158,7 @@ class SplitProblem(CostProblem[GeneralPlan]):
 
 @dataclass(frozen=True)
 class ConvolveProblem(SplitProblem):
-    """y or dx of n images by `convolve` of product.cu."""
+    """Cost problem of y or dx of n images, by `convolve` of product.cu."""
 
     n: int
     geometry: Geometry
@@ -171,7 +171,7 @@ class ConvolveProblem(SplitProblem):
 
     @property
     def image(self) -> tuple[int, int]:
-        """Rows and columns of the largest class of written pixels, which is cut into tiles."""
+        """Rows and columns of the largest phase of output pixels, which is cut into tiles."""
         geometry, (_, high, wide) = self.geometry, self.geometry.written
         if geometry.pool:
             return high // 2 * 2, wide // 2 * 2
@@ -180,16 +180,16 @@ class ConvolveProblem(SplitProblem):
 
     @property
     def numbers(self) -> int:
-        """float32 numbers of a part of the sums."""
+        """float32 numbers in one split-K partial."""
         return self.geometry.classes * self.geometry.columns * self.geometry.pitch(self.n)
 
     def blocks(self, tile: PixelTile) -> int:
-        """Blocks of whole sums."""
+        """Number of blocks without split-K."""
         across = ceil_div(self.geometry.columns, self.form.bn) * self.geometry.classes
         return across * tile.tiles(self.n, *self.image)
 
     def shared(self, tile: PixelTile) -> int:
-        """Bytes of shared memory of a block."""
+        """Bytes of shared memory of a block of `convolve`."""
         kind, form, geometry = self.kind, self.form, self.geometry
         pixels = ceil_div(tile.pixels, 16) * 16 if form.few else tile.halo(self._stride)
         table = 8 * geometry.read[0] * form.taps[0] * form.taps[1] if form.few else 4 * pixels
@@ -228,9 +228,9 @@ class ConvolveProblem(SplitProblem):
 
 @dataclass(frozen=True)
 class CorrelateProblem(SplitProblem):
-    """dw of n images by `correlate` of weights.cu. A plan's depth counts tiles of pixels.
+    """Cost problem of dw of n images, by `correlate` of weights.cu. A plan's depth counts tiles of pixels.
 
-    dw[o, c, tap] is the sum of written[o] read[c, through the window] over the pixels of n images.
+    dw[o, c, tap] is the sum over the pixels of n images of written[o] times the pixel of read[c] under the tap.
     """
 
     n: int
@@ -242,23 +242,23 @@ class CorrelateProblem(SplitProblem):
 
     @property
     def few(self) -> bool:
-        """True if columns are (channel, tap): for images whose channels would leave most of a block empty."""
+        """True if the product's columns are (channel, tap), for images with too few channels to fill a block."""
         return self.read[0] < 8 and self.read[0] * self.window.k**2 <= 512
 
     @property
     def numbers(self) -> int:
-        """float32 numbers of a part of the sums."""
+        """float32 numbers in one split-K partial of dw."""
         return self.written[0] * columns(self.read[0], self.window.k)
 
     def blocks(self, tile: PixelTile) -> int:
-        """Blocks of a part of the pixels."""
+        """Number of blocks for one part of the pixels."""
         k, channels = self.window.k, self.read[0]
         boxes = 1 if self.few else ceil_div(k, tile.tap_rows) * ceil_div(k, tile.tap_columns)
         across = ceil_div(channels * (k**2 if self.few else 1), CHANNELS)
         return ceil_div(self.written[0], OUTPUTS) * across * boxes
 
     def shared(self, tile: PixelTile) -> int:
-        """Bytes of shared memory of a block."""
+        """Bytes of shared memory of a block of `correlate`."""
         pixels = ceil_div(tile.pixels, 16) * 16 if self.few else tile.halo(self.window.stride)
         places = 3 * PIXELS + 2 * CHANNELS if self.few else pixels
         numbers = pixels * CHANNELS + PIXELS * OUTPUTS

@@ -24,7 +24,7 @@ PACKING = 128
 
 
 def fits(shape: NarrowShape, stride: int, precision: str, limits: Limits) -> bool:
-    """True if a block holds all channels, outputs and taps of a convolution, in both directions."""
+    """True if shared memory holds all channels, outputs and taps of a convolution, in both directions."""
     if stride > 1 or shape.k > WINDOW or shape.padding >= shape.k or min(shape.made) < 1:
         return False
     if shape.read[0] not in CHANNELS or shape.written[0] not in CHANNELS:
@@ -36,7 +36,7 @@ def fits(shape: NarrowShape, stride: int, precision: str, limits: Limits) -> boo
 
 
 class NarrowPass:
-    """y of a convolution of few channels, or its dx as the convolution in the other direction."""
+    """Launcher of y of a convolution of few channels, or of its dx as the convolution in the other direction."""
 
     def __init__(self, owner: OnDevice, shape: NarrowShape, kind: FactorFormat) -> None:
         self.device, self.shape, self.kind = owner.device, shape, kind
@@ -46,9 +46,9 @@ class NarrowPass:
         self, n: int, x: Array, pool_argmax: Array | None, y: Array, bias: Array | None = None, relu: bool = False,
         argmax: Array | None = None, mask: Array | None = None,
     ) -> Launch:  # fmt: skip
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any.
+        """Launch that fills y[:n] from x[:n] and the packed weights, with bias, ReLU and pool if there are any.
 
-        mask : y is 0 where it is not above 0; None for no mask.
+        mask : array of y's shape; y is 0 where mask is not above 0. None for no mask.
         pool_argmax : if x is the gradient of a 2 x 2 pool, its argmax indices; else None.
         """
         shape, kind, pooled = self.shape, self.kind, _word(self.shape.pooled)
@@ -62,7 +62,7 @@ class NarrowPass:
 
 
 class NarrowWeightGradient:
-    """dw and db of a convolution of few channels, for up to `capacity` images."""
+    """Launcher of dw and db of a convolution of few channels, for up to `capacity` images."""
 
     def __init__(self, owner: OnDevice, shape: NarrowShape, capacity: int, kind: FactorFormat) -> None:
         self.device, self.shape, self.kind = owner.device, shape, kind
@@ -74,7 +74,7 @@ class NarrowWeightGradient:
         return NarrowCorrelate(n, self.shape, self.kind, self.device.limits)
 
     def launches(self, n: int, x: Array, dy: Array, argmax: Array | None, to: Gradients) -> Launches:
-        """Fill dw and db. argmax: of a pool whose gradient dy is; else None."""
+        """Launches that fill dw and db. argmax : indices of the pool whose gradient is dy; else None."""
         shape, kind, problem = self.shape, self.kind, self._problem(n)
         rows, depth, blocks = best(problem)
         (o, _, wide), k, bands = shape.written, shape.k, ceil_div(shape.made[0], rows)
@@ -89,7 +89,8 @@ class NarrowWeightGradient:
 
 
 class NarrowConvolution:
-    """y, dx and dw of a convolution of few channels for up to `capacity` images; `owner` takes the scratch memory.
+    """Launchers of y, dx and dw of a convolution of few channels, for up to `capacity` images; `owner` holds the
+    scratch memory.
 
     precision : a key of `HALF_FORMATS`.
     trains, has_dx : True if there is a backward pass, and if it computes dx.
@@ -105,20 +106,22 @@ class NarrowConvolution:
         self.dw = NarrowWeightGradient(owner, shape, capacity, kind) if trains else None
 
     def pack(self, w: Array) -> Launch:
-        """Packs the weights, for y and dx; once they have changed."""
+        """Launch that packs the weights for y and dx, needed once after each change of the weights."""
         c, o = self.shape.read[0], self.shape.written[0]
         kernel = self.device.kernel(PACK, f"pack_narrow<{self.kind.name}>")
         blocks, backward = (width(o), None) if self.dx is None else (width(o) + width(c), self.dx.packed)
         return kernel.bind(blocks, PACKING, w, o, c, self.shape.k**2, width(o), width(c), self.y.packed, backward)
 
     def forward(self, n: int, x: Array, bias: Array | None, y: Array, relu: bool, argmax: Array | None) -> Launches:
-        """y[:n] from x[:n], + bias, then the ReLU and the pool, if there are any."""
+        """Launches that fill y[:n] from x[:n], with bias, ReLU and pool if there are any."""
         return [self.y.launch(n, x, None, y, bias, relu, argmax)]
 
     def backward(
         self, n: int, x: Array, dy: Array, argmax: Array | None, to: Gradients, dx: Array | None, mask: Array | None
     ) -> Launches:
-        """dw and db from x[:n] and dy[:n], of the pool if any; dx[:n], 0 where mask is not above 0."""
+        """Launches that fill dw and db from x[:n] and dy[:n] (the pool's gradient if argmax is given), and dx[:n],
+        masked by `mask`.
+        """
         assert self.dw is not None
         found = self.dw.launches(n, x, dy, argmax, to)
         if self.dx is not None and dx is not None:
@@ -131,7 +134,7 @@ def _word(yes: bool) -> str:
 
 
 class Narrow(ConvAlgorithm):
-    """8, 16, 24 or 32 channels on either side, stride 1, windows up to 5 x 5: kernels as small as their work."""
+    """Convolution of 8, 16, 24 or 32 channels on either side, stride 1, windows up to 5 x 5, by small kernels."""
 
     uses_halves = True
 

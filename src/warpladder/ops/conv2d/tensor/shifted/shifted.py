@@ -1,4 +1,4 @@
-"""Convolutions of few outputs after an upsampling by 2, by wgmma of Hopper: multiply first, then shift."""
+"""Convolutions of few outputs after an upsampling by 2, by Hopper's wgmma: multiply first, then shift."""
 
 from pathlib import Path
 
@@ -24,12 +24,12 @@ SLICE, PITCH = 4, PIXELS + 8
 
 
 class ShiftedConvolution:
-    """y, dx and dw of Upsample2d(2) and a 3 x 3 convolution with a pixel of padding, for up to `capacity` images.
+    """Launchers of y, dx and dw of Upsample2d(2) and a 3 x 3 convolution with padding 1, for up to `capacity` images.
 
-    owner : takes the scratch memory.
-    small, written : image that is read, unpacked, and image that is written, twice as high and wide.
+    owner : segment that holds the scratch memory.
+    small, written : (channels, rows, columns) of the unpacked input, and of the output, twice as high and wide.
     trains : True if there is a backward pass.
-    below : buffers for dx in place of an array.
+    below : packed buffers for dx of the previous convolution, in place of an array; or None.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ShiftedConvolution:
         return min(n, self.device.limits.multiprocessors)
 
     def pack(self, w: Array) -> Launch:
-        """Packs the weights (o, c, 3, 3), once a step."""
+        """Launch that packs the weights (o, c, 3, 3), once a step."""
         c, back = self.small[0], self.backward_weights
         others = (None, None) if back is None or back is self.weights else (back.pieces, back.inverse)
         arrays, ordered = (w, self.weights.pieces, self.weights.inverse, *others), int(self.below is not None)
@@ -60,17 +60,17 @@ class ShiftedConvolution:
         return kernel.bind(c // CHANNELS, PACKING, *arrays, self.o, c, ordered)
 
     def forward(self, n: int, x: Array, bias: Array, y: Array) -> Launches:
-        """y[:n] (n, o, 2 h, 2 w) from x[:n] (n, c, h, w) and the packed weights, + bias."""
+        """Launches that fill y[:n] (n, o, 2 h, 2 w) from x[:n] (n, c, h, w) and the packed weights, with bias."""
         kernel = self.device.kernel(SOURCE, f"convolve_shifted<{self.kind.name}>")
         shared = (PIECES + 2) * self.kind.copies * PIECE + 4 * COLUMNS * PITCH + 1024
         arrays = x, self.weights.pieces, self.weights.inverse, bias, y
         return [kernel.bind(self._blocks(n), THREADS, *arrays, n, *self.small, self.o, shared=shared)]
 
     def backward(self, n: int, x: Array, dy: Array, to: Gradients, dx: Array | None, masks: bool) -> Launches:
-        """dw, db and dx[:n] from x[:n] and dy[:n].
+        """Launches that fill dw, db and dx[:n] from x[:n] and dy[:n].
 
-        dx : as x, or None. With `below`, its buffers are filled instead.
-        masks : True if x is the output of a ReLU, and dx is 0 where x is not above 0.
+        dx : array of the shape of x, or None. With `below`, its buffers are filled instead.
+        masks : True if x is the output of a ReLU, so that dx is 0 where x is not above 0.
         """
         weights, below, (c, _, columns) = self.backward_weights, self.below, self.small
         assert weights is not None
@@ -88,10 +88,9 @@ class ShiftedConvolution:
 
 
 class ShiftedWeights:
-    """Packed weights of one direction.
+    """Packed weights of one direction of a shifted convolution.
 
-    pieces : uint32, a piece of 64 columns for each 64 channels; high halves and, if numbers are split, low ones after
-    them.
+    pieces : uint32, a piece of 64 columns for each 64 channels; high halves, then low halves if numbers are split.
     inverse : (scales,) float32, inverse scales; None in formats without scales.
     """
 
@@ -101,13 +100,13 @@ class ShiftedWeights:
 
 
 class Shifted(ConvAlgorithm):
-    """Few outputs after an upsampling by 2, the last layer of an autoencoder: wgmma first, shifts afterwards."""
+    """Convolution of few outputs after an upsampling by 2, as an autoencoder's last layer: wgmma first, then shifts."""
 
     uses_halves = True
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
-        """True on Hopper, for few outputs and small images that are enough for half of the multiprocessors."""
+        """True on Hopper for few outputs and small images, if their number is at least half of the multiprocessors'."""
         conv, enough = problem.conv, 2 * problem.capacity >= problem.limits.multiprocessors
         (c, h, w), o = conv.read, conv.written[0]
         plain = conv.upsample == 2 and conv.after == "PLAIN"

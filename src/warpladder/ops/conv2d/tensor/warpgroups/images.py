@@ -1,4 +1,4 @@
-"""Factors of warpgroup products, packed in 16 bits: images channels last, and weights by terms."""
+"""Factors of warpgroup products, packed in 16 bits: images with channels last, and weights by terms."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CLASSES = 4
 
 @dataclass(frozen=True)
 class Halves:
-    """A packed factor.
+    """Factor of a warpgroup product, packed in 16 bits.
 
-    high, low : uint16; `low` is `high` again if numbers are not split.
+    high, low : uint16 high and low halves; `low` is `high` again if numbers are not split.
     inverse : float32, inverse scales; None in formats without scales.
     """
 
@@ -38,14 +38,14 @@ class Halves:
 
     @classmethod
     def scratch(cls, owner: OnDevice, shape: tuple[int, ...], scales: tuple[int, ...], kind: FactorFormat) -> Halves:
-        """Scratch memory for a factor of this shape, with so many scales."""
+        """Scratch memory for a factor of this shape, and for scales of shape `scales` if the format has them."""
         high = owner.scratch(shape, np.uint16)
         low = owner.scratch(shape, np.uint16) if kind.copies == 2 else high
         return cls(high, low, owner.scratch(scales) if kind.has_scales else None)
 
     @property
     def packing(self) -> tuple[Array, Array | None, Array | None]:
-        """Arguments of the packing kernels, two numbers a word: high, low and inverse scales."""
+        """Arguments of the packing kernels, as words of two numbers: high, low and inverse scales."""
         return _words(self.high), None if self.low is self.high else _words(self.low), self.inverse
 
 
@@ -54,10 +54,10 @@ def _words(array: Array) -> Array:
 
 
 class PackedImages:
-    """Up to `capacity` images (channels, rows, columns) in float32, packed channels last.
+    """Up to `capacity` images (channels, rows, columns) in float32, packed with channels last.
 
-    image : (channels, rows, columns), of a class if they are packed by classes.
-    classes : 1, or CLASSES for gradients after an upsampling, of images twice as high and wide: each is packed as four.
+    image : (channels, rows, columns), of one phase if they are packed by phases.
+    classes : 1, or CLASSES for gradients after an upsampling, twice as high and wide: each is packed as four phases.
     comes_packed : True if the segment that writes these images packs them too.
     """
 
@@ -70,22 +70,21 @@ class PackedImages:
 
     @property
     def has_scales(self) -> bool:
-        """True if 64 channels of an image share a scale, which is known once all of the image is there."""
+        """True if 64 channels of an image share a scale, which is known only after the whole image is written."""
         return self.halves.inverse is not None
 
     @property
     def taps(self) -> str:
-        """Taps of the kernel that sums over these pixels: a name of taps.cuh."""
+        """Name in taps.cuh of the taps of the kernel that sums over these pixels: WINDOW or GATHERED."""
         return "WINDOW" if self.classes == 1 else "GATHERED"
 
     def pack(
         self, n: int, x: Array, y: Array | None = None, argmax: Array | None = None, sums: Array | None = None
     ) -> Launch:
-        """Packs x[:n].
+        """Launch that packs x[:n].
 
-        y : if x is the gradient of a ReLU, its output: 0 where that is not above 0; else None.
-        argmax : if x is the gradient of a 2 x 2 pool after a ReLU, (n, channels, rows / 2, columns / 2): its argmax
-        indices.
+        y : output of the ReLU if x is a ReLU's gradient, packed as 0 where y is not above 0; else None.
+        argmax : argmax indices if x (n, channels, rows / 2, columns / 2) is the gradient of a 2 x 2 pool after a ReLU.
         sums : (n, channels), sums of each packed image, for the bias.
         """
         c, h, w = self.image
@@ -98,19 +97,21 @@ class PackedImages:
         return kernel.bind(n * c // CHANNELS, threads, *arguments)
 
     def maps(self, n: int) -> list[TensorMap]:
-        """Tensor maps of n images' high and low halves, by squares of pixels."""
+        """Tensor maps of n images' high and low halves, in squares of SIDE x SIDE pixels."""
         some = (half[: n * self.classes] for half in (self.halves.high, self.halves.low))
         return [self.device.tensor_map(half, (1, SIDE, SIDE)) for half in some]
 
     def squares(self, n: int) -> int:
-        """Number of squares of n images."""
+        """Number of squares of SIDE x SIDE pixels in n images."""
         _, h, w = self.image
         return n * ceil_div(h, SIDE) * ceil_div(w, SIDE)
 
 
 @dataclass(frozen=True)
 class GradientBelow:
-    """dx for the previous convolution: packed images, and `sums` (capacity, channels) over pixels, for its bias."""
+    """Gradient dx for the previous convolution: packed images, and `sums` (capacity, channels) over pixels, for its
+    bias.
+    """
 
     images: PackedImages
     sums: Array
@@ -130,7 +131,7 @@ class PackedWeights:
         self.backward = Halves.scratch(owner, (numbers * o, c), (c,), self.kind) if has_dx else None
 
     def pack(self, w: Array) -> Launch:
-        """Packs the weights, once a step."""
+        """Launch that packs the weights, once a step."""
         backward = (None, None, None) if self.backward is None else self.backward.packing
         blocks = (self.o + (self.c if self.backward is not None else 0)) // (PACKING // 32)
         kernel = self.device.kernel(PACK, f"pack_weights<{self.kind.name}>")

@@ -1,4 +1,4 @@
-"""Convolutions by warpgroup products (wgmma) of Hopper: y, dx and dw."""
+"""Convolutions by Hopper's warpgroup products (wgmma): y, dx and dw."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -22,24 +22,26 @@ STAGED = 8 * 4096
 
 
 def most_tiles(kind: FactorFormat) -> int:
-    """Tiles of 64 x 128 sums in the registers of a warpgroup: one next to the parts of sums with scales, else two."""
+    """Tiles of 64 x 128 sums in a warpgroup's registers: one in formats with scales, which also hold partial sums, else
+    two.
+    """
     return 1 if kind.has_scales else 2
 
 
 def shared_bytes(kind: FactorFormat, pieces: int) -> int:
-    """Bytes of shared memory: the stages of so many pieces that fit the ring, and those that align the first."""
+    """Bytes of shared memory: the stages of `pieces` pieces that fit the ring, and 1024 to align the first."""
     stage = PIECE * pieces * kind.copies
     return RING // stage * stage + 1024
 
 
 class Outputs(NamedTuple):
-    """Destination of the sums of `convolve`.
+    """Output arrays of `convolve`, and the operation fused after it.
 
     y : (n, o, rows, columns), after the pool if there is one.
     bias : (o,), or None.
     after : a name in `products.AFTER`.
-    argmax : uint8, of the shape of y, of a pool; else None.
-    mask : y is 0 where this, of the shape of y, is not above 0; None for no mask.
+    argmax : uint8, of the shape of y, argmax indices of a pool; else None.
+    mask : array of the shape of y; y is 0 where mask is not above 0. None for no mask.
     packed : uint16, of the shape of y with the channels last: a copy of y in bf16 for the next layer. None for no copy.
     """
 
@@ -52,7 +54,7 @@ class Outputs(NamedTuple):
 
 
 def convolve(n: int, images: PackedImages, weights: Halves, to: Outputs, upsamples: bool = False) -> Launch:
-    """y[:n] from packed images and weights.
+    """Launch that fills y[:n] from packed images and weights.
 
     upsamples : True if the layer upsamples its images by 2; y is twice as high and wide, and not pooled.
     """
@@ -71,7 +73,7 @@ def convolve(n: int, images: PackedImages, weights: Halves, to: Outputs, upsampl
 
 
 class WarpgroupPlan(NamedTuple):
-    """Pieces (tap, 128 channels) of a block of dw, blocks of a part, squares of a part, parts, and most parts."""
+    """Split of dw: pieces (tap, 128 channels) a block, blocks and squares of a part, parts, and most parts."""
 
     pieces: int
     blocks: int
@@ -81,9 +83,9 @@ class WarpgroupPlan(NamedTuple):
 
 
 def plan(n: int, gradient: PackedImages, images: PackedImages) -> WarpgroupPlan:
-    """Split of the weight gradient of n images: all parts but the last have one depth.
+    """Split of the weight gradient of n images: all parts but the last have the same depth.
 
-    There are as many as give every multiprocessor a block, and no more: each part is written and read once more.
+    There are as many parts as give every multiprocessor a block, and no more: each part is written and read once more.
     """
     pieces, squares = most_tiles(images.kind), images.squares(n)
     blocks = ceil_div(TAPS[images.taps] * ceil_div(images.image[0], COLUMNS), pieces)
@@ -94,9 +96,10 @@ def plan(n: int, gradient: PackedImages, images: PackedImages) -> WarpgroupPlan:
 
 
 def correlate(n: int, gradient: PackedImages, images: PackedImages, partials: Array) -> Launches:
-    """Partials of dw (parts, o, taps c) from the packed gradient (n, o, h, w) and images (n, c, h, w).
+    """Launches that fill the partials of dw (parts, o, taps c) from the packed gradient (n, o, h, w) and images (n, c,
+    h, w).
 
-    After an upsampling the two change places: `gradient` is the small image, and `images` the gradient by classes.
+    After an upsampling the two are exchanged: `gradient` is the small image, and `images` the gradient by phases.
     """
     found, device, kind, (c, h, w) = plan(n, gradient, images), images.device, images.kind, images.image
     maps = *gradient.maps(n), *images.maps(n)
@@ -108,11 +111,11 @@ def correlate(n: int, gradient: PackedImages, images: PackedImages, partials: Ar
 
 
 class WarpgroupConvolution:
-    """y, dx and dw of a convolution by warpgroup products, for up to `capacity` images.
+    """Launchers of y, dx and dw of a convolution by warpgroup products, for up to `capacity` images.
 
-    owner : takes the scratch memory.
-    small, written : image that is read, and image that is written, before a pool. If the second is twice as high and
-    wide, an upsampling by 2 precedes the convolution.
+    owner : segment that holds the scratch memory.
+    small, written : (channels, rows, columns) of the input, and of the output before a pool. If the output is twice as
+    high and wide, an upsampling by 2 precedes the convolution.
     trains, has_dx : True if there is a backward pass, on the images of `forward`, and if it computes dx.
     """
 
@@ -135,7 +138,7 @@ class WarpgroupConvolution:
         self.sums = owner.scratch((capacity, written[0]))
 
     def forward(self, n: int, x: Array, to: Outputs) -> Launches:
-        """y[:n] from x[:n] and the packed weights."""
+        """Launches that fill y[:n] from x[:n] and the packed weights."""
         found: Launches = [] if self.images.comes_packed else [self.images.pack(n, x)]
         return [*found, convolve(n, self.images, self.weights.forward, to, self.upsamples)]
 
@@ -143,10 +146,10 @@ class WarpgroupConvolution:
         self, n: int, dy: Array, y: Array | None, argmax: Array | None, to: Gradients, dx: Array | None,
         mask: Array | None
     ) -> Launches:  # fmt: skip
-        """dw, db and dx from dy, the gradient of y; dx is 0 where mask is not above 0.
+        """Launches that fill dw, db and dx from dy, the gradient of y; dx is 0 where mask is not above 0.
 
-        y : output of a ReLU that dy is not masked by yet, else None.
-        argmax : argmax indices of a pool whose gradient dy is; else None.
+        y : output of a ReLU whose mask has not been applied to dy, else None.
+        argmax : indices of the pool whose gradient is dy; else None.
         """
         rows, columns = self.factors
         parts, side_and_fold = plan(n, rows, columns).parts, (4, 2) if self.upsamples else (3, 1)
@@ -163,7 +166,8 @@ class WarpgroupConvolution:
 
 
 class Warpgroups(ConvAlgorithm):
-    """Hopper's wgmma, for windows of 3 x 3, also after an upsampling by 2, and multiples of 64 channels and outputs.
+    """Convolution by Hopper's wgmma, for 3 x 3 windows, also after an upsampling by 2, and multiples of 64 channels and
+    outputs.
 
     In bf16 the previous convolution writes its output packed, if its algorithm can. In fp16 and fp32 a separate launch
     packs, because the scale of an image is known once the whole image is written.
@@ -174,7 +178,9 @@ class Warpgroups(ConvAlgorithm):
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
-        """True on Hopper, for whole pieces, and where tiles are enough for half of the multiprocessors."""
+        """True on Hopper, for multiples of CHANNELS channels, if tiles are at least half as many as the
+        multiprocessors.
+        """
         (c, h, w), o = problem.conv.read, problem.conv.written[0]
         tiles = ceil_div(problem.capacity * ceil_div(h, SIDE) * ceil_div(w, SIDE), 2)
         whole = c % CHANNELS == o % CHANNELS == 0
