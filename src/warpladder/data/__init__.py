@@ -1,6 +1,6 @@
 """Data sets: `load` by name or from a file, `arrays` from memory.
 
-It imports errors, files and show. Begin with dataset.py; a set is a `Source` (source.py) and one entry of `SOURCES`.
+It imports errors, files and show. Begin with dataset.py; each set is a `Source` (source.py) and an entry of `SOURCES`.
 order.py has the shuffled order of samples that every rung follows.
 """
 
@@ -47,29 +47,30 @@ def load(
     standardize: bool = False,
     label: str | None = None,
 ) -> Dataset:
-    """Load a data set: from files at hand, else from the cache, else by download.
+    """Load a data set: from local files, else from the cache, else by download.
 
     Parameters
     ----------
     name : str
-        One of `NAMES`; the file of a table, which `table` takes with more options; an .npz file with x_train, y_train,
-        x_test and y_test; a folder with a folder of images for each class; or a Python file that defines a `SOURCE`,
+        One of `NAMES`; the file of a table, for which `table` has more options; an .npz file with x_train, y_train,
+        x_test and y_test; a folder with one folder of images for each class; or a Python file that defines a `SOURCE`,
         for instance "./mine.py".
     data_dir : path or None
-        Folder of the files, gzipped or not, in any usual layout; missing files are an error. None looks into the
-        folder that WARPLADDER_DATA names, if any, then downloads.
+        Folder of the files, gzipped or not, in any usual layout; missing files are an error. None takes the
+    folder in the variable WARPLADDER_DATA, if set, else downloads.
     limit : int or None
-        Keep this many training rows, chosen by the seed.
+        Number of training rows to keep, drawn by the seed.
     validation : int
-        Split this many training rows off as a validation set, chosen by the seed, before the limit.
+        Number of training rows to split off as a validation set, drawn by the seed, before the limit.
     seed : int
     progress : bool
         Show the progress of downloads on stderr.
     shape : tuple of int or None
         Shape of one sample, for csv only.
     standardize : bool
-        Train on (x - mean) / std of each feature, or of each channel of an image, of the training rows. Cells of a csv
-        may then be any finite numbers. A checkpoint stores mean and std, so that predictions take raw samples.
+        True trains on (x - mean) / std, with mean and std of each feature or image channel over the training rows.
+        Cells
+    of a csv may then be any finite numbers. A checkpoint stores mean and std, so that predictions take raw samples.
     label : str or None
         Heading of the column with the labels, for csv and tables only.
 
@@ -110,7 +111,9 @@ def _standardised(data: Dataset, standardize: bool) -> Dataset:
 
 
 def label_names(dataset: Dataset) -> tuple[str, ...]:
-    """Names of class 0, 1, ... in tables: the data set's own, else those of its authors; empty if there are none."""
+    """Names of classes 0, 1, ... for tables: the data set's own, else the names given by its authors; empty if
+    neither exist.
+    """
     source = next((source for source in SOURCES if source.name == dataset.name), None)
     return tuple(map(str, dataset.class_names)) or (() if source is None else source.label_names)
 
@@ -122,16 +125,17 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
     Parameters
     ----------
     name : str
-        Data set with downloads.
+        Name of a data set with downloads.
     data_dir : path or None
-        Parent of the folder for the files, which is made if missing: `load` finds them by the same `data_dir`, also in
-        a copy of it on another machine. None is the user's cache folder.
+        Parent of the folder for the files, created if missing: `load` finds them by the same `data_dir`, also in
+    a copy on another machine. None is the user's cache folder.
     progress : bool
         Show the progress of downloads on stderr.
 
     Returns
     -------
     list of Path
+    Paths of the files.
 
     Raises
     ------
@@ -152,7 +156,7 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
 
 
 def _source(name: str | os.PathLike[str]) -> Source | None:
-    """Data set of a name or file; None if there is none."""
+    """Data set of a name or file; None if the name is unknown."""
     if str(name).endswith(".py"):
         return read_source(name, NAMES)
     return next((source for source in SOURCES if source.name == name), None)

@@ -1,6 +1,6 @@
-"""Reading of single files from a tar archive, without unpacking anything to the disk.
+"""Reader of single files in a tar archive, without unpacking the archive to the disk.
 
-Of the archive's own paths only the last part of a regular file's name is used, for comparison with the wanted names: so
+Of the paths in the archive only the file names of regular files are used, to compare them with the wanted names: so
 paths that leave the folder, links and devices are harmless.
 """
 
@@ -17,14 +17,14 @@ _BLOCK = 2**20
 
 
 def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tuple[str, bytearray]]:
-    """Yield (name, content) of the wanted files, in the archive's order.
+    """Contents of the wanted files, as pairs (name, content), in the archive's order.
 
     Parameters
     ----------
     reader : Reader
-        A tar archive, gzipped or not.
+        Tar archive, gzipped or not.
     wanted : collection of str
-        File names without folders; each must be there exactly once.
+        File names without folders; each must occur exactly once.
     limit : int
         Most bytes of a wanted file.
     """

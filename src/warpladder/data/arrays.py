@@ -36,22 +36,22 @@ def arrays(
     ----------
     train_x, test_x, valid_x : array
         (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 stays, floats become
-        float32, other integers uint8 where all of them are 0 to 255, else float32.
+    float32, other integers uint8 if all of them are 0 to 255, else float32.
     train_y, test_y, valid_y : array or None
-        (samples,) labels of any kind, as scikit-learn takes them, or None: whole numbers, bool, floats, names, bytes.
+        Labels (samples,) of any kind, as in scikit-learn: whole numbers, bool, floats, names, bytes; or None.
         The sorted distinct values are the classes; a checkpoint stores them, and predictions are these values.
     scale : float or None
         The input of a net is x * scale; None is 1/255 for bytes and 1 for floats.
     standardize : bool
-        Train on (x - mean) / std of each feature, or of each channel of an image, of the training set. A checkpoint
-        stores both, so that predictions take raw x.
+        True trains on (x - mean) / std, with mean and std of each feature or image channel over the training set. A
+    checkpoint stores both, so that predictions take raw x.
     layout : {"NCHW", "NHWC"} or None
         Axis of the channels of images (4 axes): "NHWC" moves them to the front. None expects them in front, and refuses
-        shapes that look otherwise.
+    shapes that look like NHWC.
     targets : bool
         True if train_y, test_y and valid_y are targets of a regression: numbers, (samples,) or (samples, outputs).
     sample_weight : array or None
-        (samples,) weight of each training sample, at least 0: a batch's loss is the mean weighted by them.
+        Weights (samples,) of the training samples, at least 0: a batch's loss is the weighted mean.
     name : str
 
     Raises
@@ -89,7 +89,7 @@ def arrays(
 
 
 def _targets(name: str, given: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Targets of each part that has them, (samples,) or (samples, outputs) float64."""
+    """Targets of each part that has some, (samples,) or (samples, outputs) float64, by the part's name."""
     if given["train"] is None:
         raise DataError(f"{name}: targets of the training samples are wanted")
     found = {part: to_numbers(y, f"{name}: {part} targets") for part, y in given.items() if y is not None}
@@ -100,7 +100,7 @@ def _targets(name: str, given: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: bool) -> np.ndarray:
-    """Samples of a part as uint8 or float32, channels first."""
+    """Samples of a part as uint8 or float32, with channels first."""
     what = f"{name}: {part} samples"
     x = to_numbers(values, what)
     if x.ndim == 3:

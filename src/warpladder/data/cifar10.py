@@ -73,7 +73,7 @@ def read_batches(paths: list[Path]) -> Dataset:
 
 
 def read_archive(path: Path) -> Dataset:
-    """Read the batches straight from the archive; nothing is unpacked to the disk."""
+    """Read the batches directly from the archive, without unpacking it to the disk."""
     with opened(path) as reader:
         batches = archived_batches(reader)
     test = batches.pop(TEST)
@@ -121,7 +121,7 @@ def _wrong_size(content: bytes | bytearray | memoryview) -> str:
 
 
 def _at_hand(root: Path) -> list[Path] | None:
-    """The six batches; else the archive alone, if batches are missing; else None."""
+    """Paths of the six batches; if some are missing, of the archive alone; None if neither is found."""
     names = (ARCHIVE, ARCHIVE.removesuffix(".gz"))
     archive = next((path for folder in FOLDERS if (path := find(root / folder, names))), None)
     try:

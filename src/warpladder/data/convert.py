@@ -1,4 +1,4 @@
-"""Conversion of a user's arrays to NumPy's, and the axis of channels.
+"""Conversion of a user's arrays to NumPy arrays, and the check for channels in the last axis.
 
 PyTorch's tensors, tables of pandas and lists are taken; none of these libraries is imported here.
 """
@@ -17,7 +17,7 @@ CHANNELS = (1, 3, 4)
 
 
 def to_numpy(values: Any, what: str) -> np.ndarray:
-    """NumPy array of an array, a tensor (of any device, with or without a gradient), a data frame or nested lists.
+    """NumPy array from an array, a tensor (of any device, with or without a gradient), a data frame or nested lists.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
     Raises
     ------
     DataError
-        The values make no array: for instance rows of different lengths, or a sparse matrix.
+        The values form no array: for instance rows of different lengths, or a sparse matrix.
     """
     if callable(getattr(values, "detach", None)) and callable(getattr(values, "cpu", None)):
         values = values.detach().cpu()
@@ -44,13 +44,15 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
 
 
 def looks_nhwc(shape: tuple[int, ...]) -> bool:
-    """True if (n, h, w, c) is a likelier reading of a shape than (n, c, h, w): few channels last, and not first."""
+    """True if a shape is more likely (n, h, w, c) than (n, c, h, w): the last axis looks like channels, and the
+    second does not.
+    """
     return len(shape) == 4 and shape[3] in CHANNELS and shape[1] not in CHANNELS and shape[2] not in CHANNELS
 
 
 def nhwc_hint(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """Hint for an error message, if the shape of an array (n, ...) is that of wanted samples (channels, height, width)
-    with the channels last; else "".
+    """Hint for an error message if an array has the wanted sample shape (channels, height, width) but with channels
+    last; else "".
     """
     if len(shape) == 4 and len(wanted) == 3 and (shape[3], shape[1], shape[2]) == wanted:
         return ": looks like NHWC (n, h, w, c), give (n, c, h, w) by x.transpose(0, 3, 1, 2)"
@@ -58,12 +60,12 @@ def nhwc_hint(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
 
 
 def to_numbers(values: Any, what: str) -> np.ndarray:
-    """NumPy array of numbers: `to_numpy`, where objects and bool become float64.
+    """NumPy array of numbers, as `to_numpy`; objects and bool become float64.
 
     Raises
     ------
     DataError
-        A value is no number: the message names its column, of a data frame by its heading.
+        A value is no number: the message names its column, for a data frame by its heading.
     """
     x = to_numpy(values, what)
     if x.dtype == bool:
@@ -84,7 +86,7 @@ def to_numbers(values: Any, what: str) -> np.ndarray:
 
 
 def check_finite(x: np.ndarray, values: Any, what: str) -> None:
-    """Raise `DataError` at the first number of x that is NaN or infinite; `values` is what the user gave."""
+    """Raise `DataError` at the first number of x that is NaN or infinite; `values` is the user's original of x."""
     if not np.isfinite(x).all():
         place = tuple(int(at) for at in np.argwhere(~np.isfinite(x))[0])
         raise DataError(
@@ -94,7 +96,7 @@ def check_finite(x: np.ndarray, values: Any, what: str) -> None:
 
 
 def _where(values: Any, place: tuple[int, ...]) -> str:
-    """Row and column of a value; the column by its heading, where a data frame has one."""
+    """Text with row and column of a value; the column by its heading if a data frame has one."""
     if len(place) != 2:
         return f"sample {place[0]}"
     columns = getattr(values, "columns", None)

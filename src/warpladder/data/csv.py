@@ -1,4 +1,5 @@
-"""Data set csv: tables of pixels in the form of Kaggle's digit-recognizer, or of features; and the file of predictions.
+"""Data set csv: tables of pixels in the format of Kaggle's digit-recognizer, or of features; and the file of
+predictions.
 
 The label, a whole number or a name, is the first column of train.csv. test.csv has the same columns, or no label.
 """
@@ -30,12 +31,12 @@ _NAMES = (
 )
 _LIMIT = 2**32  # bytes of text, unpacked
 _LARGEST_LABEL = 2**24  # which float32 holds exactly
-#: Headings, in small letters, that call the first column a label.
+#: Headings, in lower case, that mean that a column is the label.
 LABELS = ("label", "labels", "class", "target", "y", "digit", "category", "kind", "species")
 
 
 def load(request: Request) -> Dataset:
-    """Load train.csv and test.csv of a folder as uint8 images. The folder must be named: there is no download."""
+    """Load train.csv and test.csv of a folder as uint8 images. The folder is required: the set has no download."""
     if request.root is None:
         raise DataError(
             "csv: there is no download: "
@@ -60,15 +61,15 @@ def read(
     ----------
     train, test : Path
         Cells are whole numbers 0 to 255. A first line is a header if its first cell is no number. Labels may be names.
-        Columns of the test table are found by their headings, where both tables have them.
+        Columns of the test table are found by their headings if both tables have some.
     shape : tuple of int or None
         Shape of one sample: (features,) or (channels, height, width). None makes square images
-        (1, side, side) where the pixels of a row allow it, and (features,) otherwise.
+    (1, side, side) if the number of pixels in a row is a square, else (features,).
     numbers : bool
-        True if cells are features of any finite numbers: float32 of scale 1, and no pictures unless shape is given.
+        True if cells are features of any finite numbers: float32 of scale 1, and no images unless shape is given.
     label : str or None
-        Heading of the column with the labels. None takes the first column if it holds names, has no heading, or one
-        that says label.
+        Heading of the column with the labels. None takes the first column if it has names, no heading, or a
+    heading that means label.
     """
     train_table = _label_first(train, _table(train, numbers), label)
     features = train_table.columns - 1
@@ -104,7 +105,7 @@ def read(
 
 
 def _labels(path: Path, table: CsvTable) -> np.ndarray:
-    """Labels (rows,): the first column, names or whole numbers."""
+    """Labels (rows,) from the first column: names or whole numbers."""
     if table.names is not None:
         return table.names
     column = table.cells[:, 0]
@@ -116,13 +117,13 @@ def _labels(path: Path, table: CsvTable) -> np.ndarray:
 
 
 def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
-    """Write Kaggle's ImageId,Label table, ids from 1, whole or not at all.
+    """Write predictions as Kaggle's ImageId,Label table, with ids from 1, atomically.
 
     Parameters
     ----------
     path : path
     labels : ndarray
-        (images,) whole numbers, or names of classes.
+        Labels (images,): whole numbers, or names of classes.
     """
     labels = np.asarray(labels)
     if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or is_text(labels)):
@@ -146,7 +147,7 @@ def _table(path: Path, numbers: bool) -> CsvTable:
 
 
 def _label_first(path: Path, table: CsvTable, label: str | None) -> CsvTable:
-    """The table with the column of labels in front, if the heading of another one says so."""
+    """Table with the column of labels moved to the front, if its heading is requested or means label."""
     if label is None and table.header is None:
         return table
     if table.header is None:
@@ -168,7 +169,7 @@ def _label_first(path: Path, table: CsvTable, label: str | None) -> CsvTable:
 
 
 def _check_label(path: Path, table: CsvTable, label: str | None) -> None:
-    """Raise `DataError` where nothing says that the first column is the label."""
+    """Raise `DataError` if neither headings nor names show that the first column is the label."""
     if table.header is None or table.names is not None:
         return
     first, last = table.header[0], table.header[-1]
@@ -182,7 +183,7 @@ def _check_label(path: Path, table: CsvTable, label: str | None) -> None:
 
 
 def _same_columns(path: Path, table: CsvTable, train: CsvTable) -> CsvTable:
-    """The test table with its columns in the order of the training table, as the headings say."""
+    """Test table with its columns in the order of the training table, by their headings."""
     if table.header is None or train.header is None or table.header == train.header:
         return table
     skipped = table.names is not None  # the first column is not among the cells

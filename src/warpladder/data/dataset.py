@@ -16,7 +16,7 @@ from .tables.encoding import TableEncoding
 
 @dataclass(frozen=True, repr=False)
 class Dataset:
-    """Training set, test set and optional validation set.
+    """Data set in memory: training set, test set and optional validation set.
 
     Parameters
     ----------
@@ -25,19 +25,19 @@ class Dataset:
         uint8 or float32, (samples, channels, height, width) or (samples, features), C-contiguous.
     train_y, test_y : ndarray or None
         int32 labels, (samples,); float32 targets, (samples, outputs) or (samples,), which becomes (samples, 1); None
-        where a sample is its own target.
+    if a sample is its own target.
     scale : float
         The input of a net is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
     valid_x, valid_y : ndarray or None
         Validation part, split off the training set.
     train_weight : ndarray or None
-        float32 weight of each training sample, (samples,), at least 0: a batch's loss is the mean weighted by them.
+        float32 weights of the training samples, (samples,), at least 0: a batch's loss is the weighted mean.
     class_names : tuple
-        What label 0, 1, ... stands for: names, or numbers or bool of the user's; empty if labels are those numbers.
+        Meanings of labels 0, 1, ...: names, numbers or bools of the user; empty if labels mean themselves.
     standard : Standard or None
         Means and deviations that `standardized` applies: `train` and `climb` call it, and a checkpoint stores them.
     table : TableEncoding or None
-        How the columns of a table became these samples; a checkpoint stores it.
+        Encoding of a table's columns into these samples; a checkpoint stores it.
     """
 
     name: str
@@ -94,7 +94,9 @@ class Dataset:
             object.__setattr__(self, "train_weight", self._checked_weights(self.train_weight))
 
     def _checked(self, part: str, samples: int, y: np.ndarray) -> np.ndarray:
-        """Labels (samples,) int32 or targets (samples, outputs) float32 of a part; `DataError` if y is neither."""
+        """Labels (samples,) int32 or targets (samples, outputs) float32 of a part. Raises `DataError` if y is
+        neither.
+        """
         is_target = np.issubdtype(y.dtype, np.floating) if part == "train" else self.has_targets
         if is_target and y.ndim in (1, 2) and np.issubdtype(y.dtype, np.number):
             if len(y) != samples:
@@ -114,7 +116,7 @@ class Dataset:
         return np.ascontiguousarray(y, np.int32)
 
     def _checked_weights(self, weight: np.ndarray) -> np.ndarray:
-        """Weights (samples,) float32 of the training samples; `DataError` if they are none."""
+        """Weights (samples,) float32 of the training samples. Raises `DataError` if their shape or a value is wrong."""
         samples = len(self.train_x)
         if np.shape(weight) != (samples,):
             raise DataError(f"{self.name}: {samples} training samples, but weights of shape {np.shape(weight)}")
@@ -131,7 +133,7 @@ class Dataset:
         return as_html(*self._table())
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        """Table that shows the data set: title, heads, and a row for each part."""
+        """Table that describes the data set: title, heads, and a row for each part."""
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
         sees = sees if self.table is None else f"{len(self.table.columns)} columns as numbers"
         named = f" ({listed(self.class_names)!r})" if self.class_names else ""
@@ -158,12 +160,14 @@ class Dataset:
 
     @property
     def in_shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
+        """Shape of one sample, without the axis of samples."""
         return self.train_x.shape[1:]
 
     @property
     def classes(self) -> int:
-        """Number of classes: of the names, else one more than the largest label of all parts; 0 without labels."""
+        """Number of classes: of the class names, else one more than the largest label of all parts; 0 without
+        labels.
+        """
         return len(self.class_names) or max((int(y.max()) + 1 for y in self._labels()), default=0)
 
     @property
@@ -173,7 +177,7 @@ class Dataset:
 
     @property
     def outputs(self) -> int:
-        """Numbers in a sample's target; 0 without targets."""
+        """Number of values in a sample's target; 0 without targets."""
         return self.train_y.shape[1] if self.train_y is not None and self.train_y.ndim == 2 else 0
 
     def _labels(self) -> list[np.ndarray]:
@@ -182,7 +186,7 @@ class Dataset:
     def standardized(self) -> Dataset:
         """Data set with every part standardised, as float32 of scale 1; the data set itself if `standard` is None.
 
-        Each part is a new array, so samples are converted once.
+        Each call makes new arrays, so call it once.
         """
         if self.standard is None:
             return self
@@ -193,12 +197,12 @@ class Dataset:
         )
 
     def but(self, **changes: object) -> Dataset:
-        """Copy with these fields changed."""
+        """Copy of the data set with these fields changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
 def binary_targets(data: Dataset) -> Dataset:
-    """Data set whose labels of two classes are targets 0 and 1 of one output; any other data set itself."""
+    """Data set with the labels of two classes as targets 0 and 1 of one output; any other data set unchanged."""
     if data.has_targets or data.train_y is None or data.classes != 2:
         return data
 

@@ -1,4 +1,6 @@
-"""digits: 1,797 handwritten digits of 8 x 8 pixels, embedded in scikit-learn (UCI, Alpaydin and Kaynak 1998)."""
+"""Data set digits: 1,797 handwritten digits of 8 x 8 pixels, included in scikit-learn (UCI, Alpaydin and Kaynak
+1998).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 from .dataset import Dataset
 from .source import Request, Source
 
-#: Rows for training, the first ones; the other 360 are the test set.
+#: Number of first rows for training; the other 360 are the test set.
 TRAIN_ROWS = 1437
 
 
@@ -24,7 +26,7 @@ def load(request: Request | None = None) -> Dataset:
 
 
 def _stored() -> tuple[np.ndarray, np.ndarray]:
-    """Values (1797, 64) and labels (1797,) of scikit-learn, without its import, which takes a second."""
+    """Pixels (1797, 64) and labels (1797,), read from scikit-learn's file without its import, which takes a second."""
     package = find_spec("sklearn")
     folders = package.submodule_search_locations if package is not None else None
     file = Path(next(iter(folders or ("",))), "datasets", "data", "digits.csv.gz")

@@ -1,7 +1,7 @@
-"""Downloads: mirrors in turn, sha256 checked, stored in the user's cache.
+"""Downloads from several mirrors, checked by sha256, stored in the user's cache.
 
-pooch writes to a temporary file and renames it once its checksum is right, so the cache never holds half a file. It
-checks the sum again at every use.
+pooch writes to a temporary file and renames it after its checksum was verified, so the cache never has partial files.
+It verifies the checksum again at every use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import DataError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: A mirror below this rate (bytes per second) after this time (seconds) is left, if there is another one.
+#: Rate (bytes per second) below which a mirror is left after PATIENCE seconds, if another mirror remains.
 SLOW_RATE = 100_000
 PATIENCE = 20.0
 _TIMEOUT = (10, 30)  # seconds to connect, seconds of silence
@@ -29,7 +29,7 @@ _CHUNK = 2**16
 
 @dataclass(frozen=True)
 class Remote:
-    """File to download: its name in the cache, its sha256 and the addresses that serve it, best first."""
+    """File to download: its name in the cache, its sha256 and its addresses, best first."""
 
     name: str
     sha256: str
@@ -37,7 +37,7 @@ class Remote:
 
 
 class _TooSlow(Exception):
-    """A slow mirror was left, because others remain."""
+    """Error: a slow mirror was left, because others remain."""
 
 
 def cache_folder(dataset: str) -> Path:
@@ -50,7 +50,7 @@ def cache_folder(dataset: str) -> Path:
 def fetch_all(
     dataset: str, remotes: Sequence[Remote], *, folder: Path | None = None, progress: bool = True
 ) -> list[Path]:
-    """Paths of a data set's files in `folder`, else in the cache. Missing and damaged files are downloaded."""
+    """Paths of a data set's files in `folder`, by default in the cache. Missing and damaged files are downloaded."""
     with _display(progress) as display:
         return [_fetch(dataset, remote, folder or cache_folder(dataset), display) for remote in remotes]
 
@@ -105,7 +105,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Suppress pooch's own lines about a download: the progress bar shows the same."""
+    """Suppress pooch's messages about a download: the progress bar shows the same."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -116,7 +116,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 @contextmanager
 def _display(shown: bool) -> Iterator[Progress | None]:
-    """Progress bars on stderr, which appear with the first byte; None if they are not shown."""
+    """Context with progress bars on stderr, which appear with the first byte; None if they are not wanted."""
     if not shown:
         yield None
         return
@@ -134,7 +134,7 @@ def _display(shown: bool) -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """Progress bar that pooch drives, and that leaves a slow mirror.
+    """Progress bar that pooch updates; it raises `_TooSlow` at a slow mirror.
 
     pooch sets `total` when the answer begins, calls `update` for each chunk, and fills the bar at the end by `reset`,
     `update(total)` and `close`.
@@ -151,7 +151,7 @@ class _Bar:
 
     @property
     def total(self) -> int:
-        """Size of the download in bytes by the server's header; 0 if unknown."""
+        """Size of the download in bytes from the server's header; 0 if unknown."""
         return self._total
 
     @total.setter
@@ -164,7 +164,7 @@ class _Bar:
             self._task = self._display.add_task(self._title, total=total or None)
 
     def update(self, count: int) -> None:
-        """Count bytes that arrived."""
+        """Add `count` received bytes to the bar."""
         self._done += count
         if self._display is not None and self._task is not None:
             self._display.update(self._task, completed=self._done)
@@ -173,12 +173,12 @@ class _Bar:
             raise _TooSlow
 
     def reset(self) -> None:
-        """Note that the download is complete: later updates only fill the bar."""
+        """Record that the download is complete: later updates only fill the bar."""
         self._done = 0
         self._leave_if_slow = False
 
     def close(self) -> None:
-        """End a download: pooch calls this before it checks the sum."""
+        """End a download: pooch calls it before it verifies the checksum."""
 
     def remove(self) -> None:
         """Remove the bar of a failed mirror."""

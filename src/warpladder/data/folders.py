@@ -1,4 +1,6 @@
-"""A folder with a folder of images for each class; or train and test folders of such folders. Pillow reads images."""
+"""Data set of a folder with one folder of images for each class; or of train and test folders with such folders. Pillow
+reads the images.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 
 
 def read_folder(path: str | os.PathLike[str], seed: int = 0) -> Dataset:
-    """Data set of images: the names of the folders are the classes.
+    """Data set of the images in a folder: the names of the inner folders are the classes.
 
-    seed : chooses a fifth of the images to test with, each class in the same share, where there is no test folder.
+    seed : seed that draws a fifth of each class as test images, if there is no test folder.
 
     Raises
     ------
     DataError
-        There are no images, or one is damaged or of another size: the message names it.
+        There are no images, or one is damaged or of another size; the message names it.
     """
     root = Path(path)
     if (root / "train").is_dir():

@@ -25,12 +25,12 @@ _KINDS = {1: "labels", 3: "images"}
 
 
 def read_images(reader: Reader) -> np.ndarray:
-    """Images (images, height, width) uint8; `DataError` if the file is anything else."""
+    """Images (images, height, width) uint8 of an IDX file. Raises `DataError` for any other file."""
     return _read(reader, 3)
 
 
 def read_labels(reader: Reader, classes: int = 10) -> np.ndarray:
-    """Labels (labels,) uint8, all below `classes`; `DataError` if the file is anything else."""
+    """Labels (labels,) uint8 of an IDX file, all below `classes`. Raises `DataError` for any other file."""
     labels = _read(reader, 1)
     if labels.size and not labels.max() < classes:
         first = int(np.argmax(labels >= classes))

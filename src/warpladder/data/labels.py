@@ -1,5 +1,5 @@
-"""Labels of any kind as numbers of classes: names, bytes, bool, whole numbers, floats. The classes are the sorted
-distinct values of the training labels.
+"""Conversion of labels of any kind to class numbers: names, bytes, bool, whole numbers, floats. The classes are the
+sorted distinct values of the training labels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..errors import DataError
 from ..errors.arguments import listed, shown
 from .convert import to_numpy
 
-#: Value that a user calls a class by.
+#: User's value for a class.
 ClassValue = str | bool | int | float
 
 
@@ -26,19 +26,19 @@ def is_text(labels: np.ndarray) -> bool:
 
 
 def names_in(labels: np.ndarray) -> tuple[str, ...]:
-    """Distinct names among labels (samples,) that are text, sorted as by `numpy.unique`; empty for numbers."""
+    """Distinct names in labels (samples,), sorted as by `numpy.unique`; empty for labels that are numbers."""
     if not is_text(labels):
         return ()
     return tuple(np.unique(labels.astype(str)).tolist())
 
 
 def label_array(values: Any, what: str) -> np.ndarray:
-    """Labels (samples,) as an array of names (U), bool, int64 or float64; a column (samples, 1) is taken as one.
+    """Labels (samples,) as an array of names (U), bool, int64 or float64; a column (samples, 1) is flattened.
 
     Parameters
     ----------
     values : array_like
-        Bytes are read as UTF-8.
+        Labels; bytes are read as UTF-8.
     what : str
         Name in error messages.
 
@@ -69,7 +69,7 @@ def label_array(values: Any, what: str) -> np.ndarray:
 
 
 def _from_objects(found: np.ndarray, what: str) -> np.ndarray:
-    """Labels of an array of objects, in an array of their type."""
+    """Labels of an array of objects, as an array of their own type."""
     each = [label.decode("utf-8", "replace") if isinstance(label, bytes) else label for label in found.tolist()]
     for at, label in enumerate(each):
         if label is None or not (isinstance(label, (str, bool, int, float, np.generic)) and label == label):
@@ -84,15 +84,15 @@ def _from_objects(found: np.ndarray, what: str) -> np.ndarray:
 
 
 def classes_of(labels: np.ndarray, others: Sequence[np.ndarray] = ()) -> tuple[ClassValue, ...]:
-    """Classes of training labels: their sorted distinct values, as Python's own; empty for whole numbers that already
+    """Classes of training labels: their sorted distinct values, as Python objects; empty for whole numbers that already
     count classes from 0.
 
     Parameters
     ----------
     labels : ndarray
-        (samples,), as `label_array` makes it.
+        Labels (samples,) from `label_array`.
     others : sequence of ndarray
-        Labels of further parts. Whole numbers count classes if all parts together have every number from 0.
+        Labels of the other parts. Whole numbers count classes if all parts together have every number from 0.
     """
     values = np.unique(labels)
     if values.dtype.kind in "iu":
@@ -103,12 +103,12 @@ def classes_of(labels: np.ndarray, others: Sequence[np.ndarray] = ()) -> tuple[C
 
 
 def numbered(labels: np.ndarray, classes: Sequence[ClassValue], what: str) -> np.ndarray:
-    """Labels as numbers of classes.
+    """Class numbers of labels.
 
     Parameters
     ----------
     labels : ndarray
-        (samples,) entries of `classes`. Numbers stay where there are no classes, or these are names.
+        Entries of `classes`, (samples,). Numbers are unchanged if classes are empty or names.
     classes : sequence
         Sorted: a label's number is its index. Empty if labels are numbers.
     what : str
@@ -122,7 +122,7 @@ def numbered(labels: np.ndarray, classes: Sequence[ClassValue], what: str) -> np
     Raises
     ------
     DataError
-        A label is no class.
+        A label is none of the classes.
     """
     labels = label_array(labels, what)
     if not classes:
@@ -148,9 +148,9 @@ def numbered(labels: np.ndarray, classes: Sequence[ClassValue], what: str) -> np
 
 
 def numbered_parts(name: str, given: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], tuple[ClassValue, ...]]:
-    """Labels of each labelled part of a data set as numbers, and the classes.
+    """Class numbers of the labels of each labelled part of a data set, and the classes.
 
-    given : labels by part, "train" first; None for a part without.
+    given : labels by part, "train" first; None for a part without labels.
     """
     found = {part: label_array(y, f"{name}: {part} labels") for part, y in given.items() if y is not None}
     if "train" not in found:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import DataError
 from ..errors.arguments import listed
 
-#: The environment variable that names a folder of data sets.
+#: Environment variable with the folder of data sets.
 VARIABLE = "WARPLADDER_DATA"
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".7z", ".rar")
@@ -34,10 +34,10 @@ def root(data_dir: str | os.PathLike[str] | None) -> Path | None:
 
 
 def find(folder: Path, names: Sequence[str]) -> Path | None:
-    """Path of the first of these names in a folder, plain or with the suffix .gz; None if there is none.
+    """Path of the first of these names in a folder, plain or with the suffix .gz; None if no file is found.
 
-    Some archives unpack each file into a folder of its own name: the file inside it is found too. A folder alone is
-    returned, so that opening it reports what is wrong.
+    Some archives unpack each file into a folder of the same name: the file in it is found too. A folder without the
+    file is returned itself, so that opening it reports the error.
     """
     spellings = [name + end for name in names for end in ("", ".gz")]
     candidates = [folder / name for name in spellings]
@@ -52,20 +52,20 @@ def find(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def find_all(root: Path, folders: Sequence[str], files: Sequence[Sequence[str]]) -> list[Path] | None:
-    """Paths of all files of a data set, from one folder below `root`.
+    """Paths of all files of a data set, from one folder in `root`.
 
     Parameters
     ----------
     root : Path
     folders : sequence of str
-        Usual folders of the set, most particular first; "." is `root` itself.
+        Usual folders of the set, most specific first; "." is `root` itself.
     files : sequence of sequence of str
         Possible names of each file.
 
     Returns
     -------
     list of Path or None
-        In the order of `files`, all from the first folder that has them; None if no folder has any.
+        Paths in the order of `files`, all from the first folder with all of them; None if no folder has any.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def find_all(root: Path, folders: Sequence[str], files: Sequence[Sequence[str]])
 
 
 def archives(folder: Path) -> str:
-    """Clause about archives that lie in a folder, for a message that files are missing; "" if there are none."""
+    """Clause about archives in a folder, for a message that files are missing; "" without archives."""
     try:
         found = [path.name for path in sorted(folder.iterdir()) if path.name.lower().endswith(ARCHIVES)]
     except OSError:

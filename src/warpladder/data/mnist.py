@@ -20,18 +20,18 @@ from .local import archives, find_all
 from .reader import opened
 from .source import Request, Source
 
-#: Published names; downloads end in .gz.
+#: Published names of the files; downloads end in .gz.
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-#: Names of each file, also as Windows and some archives spell them.
+#: Names of each file, with the spelling of Windows and some archives.
 _SPELLINGS = tuple((name, name.replace("-idx", ".idx")) for name in FILES)
 
-#: Usual folders of each set below a data folder, most particular first.
+#: Usual folders of each set in a data folder, most specific first.
 FOLDERS = {
     "mnist": ("mnist", "MNIST/raw", "MNIST", "raw", "."),
     "fashion": ("fashion", "fashion-mnist", "FashionMNIST/raw", "FashionMNIST", "raw", "."),
 }
 
-#: sha256 of the 60,000 training labels, one byte each: they tell the sets apart, whose files have the same names.
+#: sha256 of the 60,000 training labels, one byte each, to distinguish the sets, whose files have the same names.
 _LABELS = {
     "mnist": "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
     "fashion": "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
@@ -39,7 +39,9 @@ _LABELS = {
 
 
 def remotes(mirrors: Sequence[str], sums: Sequence[str]) -> tuple[Remote, ...]:
-    """The four .gz files at each mirror (an address that ends in "/"), with their sha256 in the order of `FILES`."""
+    """Downloads of the four .gz files from each mirror (an address that ends in "/"), with their sha256 in the order of
+    `FILES`.
+    """
     return tuple(
         Remote(f"{name}.gz", sha256, tuple(f"{mirror}{name}.gz" for mirror in mirrors))
         for name, sha256 in zip(FILES, sums, strict=True)
@@ -75,7 +77,7 @@ REMOTES = {
 
 
 def load(name: str, request: Request) -> Dataset:
-    """Load a set from files at hand, else from the cache or a mirror: 60,000 training and 10,000 test images
+    """Load a set from local files, else from the cache or a mirror: 60,000 training and 10,000 test images
     (1, 28, 28) uint8.
     """
     paths = find_all(request.root, FOLDERS[name], _SPELLINGS) if request.root else None

@@ -1,4 +1,6 @@
-"""Arrays in an .npz file, as Keras stores MNIST: x_train, y_train, x_test and y_test. No pickle is loaded."""
+"""Data set of arrays in an .npz file, as Keras stores MNIST: x_train, y_train, x_test and y_test. No pickle is
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
     Raises
     ------
     DataError
-        The file is damaged, holds objects, or lacks an array: the message names those that it has.
+        The file is damaged, has objects, or lacks an array; the message names its arrays.
     """
     name = os.fspath(path)
     try:

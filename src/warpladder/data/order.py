@@ -1,7 +1,7 @@
 """`Order`: the seeded order of the samples in an epoch, computable index by index.
 
-A Feistel network over 2h bits is a bijection for any round function. Following its cycle until the value is below n
-makes it a bijection of 0..n-1. The same 32-bit integer arithmetic runs on the host and on a GPU, so shuffling costs no
+A Feistel network over 2h bits is a bijection for any round function. Repeating it until the value is below n
+makes it a bijection of 0..n-1. The same 32-bit integer arithmetic runs on the host and on a GPU, so shuffling needs no
 transfer.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 ROUNDS = 6
 ORDER_WORDS = ROUNDS + 3
-#: Most bits in each half for which all samples are computed at once, and stored.
+#: Most bits in each half for which the whole order is computed and stored.
 TABLED = 7
 #: 2^32 divided by the golden ratio, which spreads the keys of small numbers.
 GOLDEN = 0x9E3779B9
@@ -23,7 +23,7 @@ _FIFTEEN, _SIXTEEN, _FIRST, _SECOND = (np.uint32(x) for x in (15, 16, 0x7FEB352D
 
 
 def mix32(x: int) -> int:
-    """A 32-bit integer hash: the `lowbias32` constants of C. Wellons' hash-prospector (2018)."""
+    """Hash of a 32-bit integer: `lowbias32` of C. Wellons' hash-prospector (2018)."""
     x &= _MASK32
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK32
     x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK32
@@ -31,18 +31,18 @@ def mix32(x: int) -> int:
 
 
 def layer_offset(number: int) -> int:
-    """Number below 2^32 that layer `number` adds to the epoch's `Order.mask_key`."""
+    """Offset, below 2^32, that layer `number` adds to the epoch's `Order.mask_key`."""
     return GOLDEN * (number + 1) % 2**32
 
 
 def layer_key(mask_key: int, number: int) -> int:
-    """Key of the masks of layer `number` in the epoch of this `Order.mask_key`, 32 bits."""
+    """Key (32 bits) of the masks of layer `number`, in the epoch with this `Order.mask_key`."""
     return mix32(mask_key + layer_offset(number))
 
 
 @dataclass(frozen=True)
 class Order:
-    """Permutation of the samples of one epoch.
+    """Shuffled order of the samples in one epoch.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ class Order:
 
     @cached_property
     def half_bits(self) -> int:
-        """Bits in each half of the Feistel network, 1 to 16: the network spans at most 4n values."""
+        """Number of bits in each half of the Feistel network, 1 to 16: the network spans at most 4n values."""
         return max(1, ((self.n - 1).bit_length() + 1) // 2)
 
     @cached_property
     def keys(self) -> np.ndarray:
-        """Round keys (ROUNDS,) uint32."""
+        """Round keys (ROUNDS,) uint32 of the Feistel network."""
         key = mix32(self.seed ^ GOLDEN)
         key = mix32(key ^ self.epoch)
         out = []
@@ -81,7 +81,7 @@ class Order:
 
     @cached_property
     def mask_key(self) -> int:
-        """Key of the random masks that layers draw in this epoch, 32 bits: the key after the round keys."""
+        """Key (32 bits) of the random masks that layers draw in this epoch: the key after the round keys."""
         return mix32(int(self.keys[-1]) + GOLDEN + ROUNDS)
 
     @property
@@ -90,7 +90,7 @@ class Order:
         return np.array([*self.keys, self.half_bits, self.n, self.shuffle], np.uint32)
 
     def indices(self, first: int, last: int) -> np.ndarray:
-        """Samples (last - first,) int64 at the positions first..last-1."""
+        """Sample indices (last - first,) int64 at the positions first..last-1."""
         if not 0 <= first <= last <= self.n:
             raise IndexError(f"positions {first}..{last} are outside an order of {self.n}")
         if not self.shuffle:
@@ -106,7 +106,9 @@ class Order:
 
     @cached_property
     def _all(self) -> np.ndarray:
-        """Samples (n,) int64 of all positions, by a table of the network's values: many pass through it repeatedly."""
+        """Sample indices (n,) int64 at all positions, from a table of the network's values, since many are looked up
+        repeatedly.
+        """
         table = self._network(np.arange(1 << 2 * self.half_bits, dtype=np.uint32)).astype(np.int64)
         out = table[: self.n].copy()
         while True:
@@ -128,7 +130,7 @@ class Order:
 
 
 def mix32_array(x: np.ndarray) -> np.ndarray:
-    """`mix32` of each number of an array, which is overwritten."""
+    """Hash `mix32` of each number of an array, in place."""
     x ^= x >> _SIXTEEN
     x *= _FIRST
     x ^= x >> _FIFTEEN

@@ -1,4 +1,4 @@
-"""`Reader`: the bytes of one file, unpacked if its content (not its name) is gzip."""
+"""`Reader`: stream of the bytes of one file, unpacked if its content (not its name) is gzip."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _BLOCK = 2**20
 
 
 class Reader:
-    """Stream of bytes that turns every failure into a `DataError` with the file's name.
+    """Stream of a file's bytes that turns every failure into a `DataError` with the file's name.
 
     Parameters
     ----------
     raw : BinaryIO
-        Seekable; read from its start.
+        Seekable file; read from its start.
     name : str
         Name of the file in error messages.
     limit : int
-        Unpacked bytes above which reading stops with an error.
+        Most unpacked bytes; a larger file is an error.
     """
 
     def __init__(self, raw: BinaryIO, name: str, limit: int = LIMIT) -> None:
@@ -50,11 +50,11 @@ class Reader:
             self._stream = gzip.GzipFile(fileobj=raw, mode="rb")
 
     def fail(self, what: str) -> NoReturn:
-        """Raise `DataError`: the file's name, then what is wrong with it."""
+        """Raise `DataError` with the file's name and this message."""
         raise DataError(f"{self.name}: {what}")
 
     def peek(self, count: int) -> bytes:
-        """Next `count` bytes, which are read again later."""
+        """Next `count` bytes, without consuming them."""
         self._ahead = self.read(count)
         return self._ahead
 
@@ -78,7 +78,7 @@ class Reader:
         return block
 
     def take(self, count: int) -> np.ndarray:
-        """Up to `count` bytes as uint8, read block by block: a false count costs no memory.
+        """Up to `count` bytes as uint8, read block by block: a false count takes no memory.
 
         NumPy puts a large array on large pages, which makes shuffled access faster (docs/notes/native.md).
         """
@@ -96,7 +96,7 @@ class Reader:
         return out
 
     def rest(self) -> memoryview:
-        """All remaining bytes."""
+        """All remaining bytes of the file."""
         return self.take(self._left + len(self._ahead) + 1).data
 
 
@@ -107,7 +107,7 @@ def from_bytes(content: bytes, name: str = "input", limit: int = LIMIT) -> Reade
 
 @contextmanager
 def opened(path: Path, limit: int = LIMIT) -> Iterator[Reader]:
-    """Open a file for reading; `DataError` if it is no regular file or may not be read."""
+    """Open a file for reading. Raises `DataError` if it is no regular file or not readable."""
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):

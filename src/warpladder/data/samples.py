@@ -19,12 +19,13 @@ _IDX_IMAGES = b"\x00\x00\x08\x03"
 
 
 def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: bool = False) -> np.ndarray:
-    """Samples of a file for a net that takes samples of this shape.
+    """Samples in a file, for a net that takes samples of this shape.
 
     Parameters
     ----------
     path : path
-        Plain or gzipped; the content decides the format. The label column of a table, the first one, is left out.
+        File, plain or gzipped; its content decides the format. The first column of a table is left out if it is a
+        label.
     shape : tuple of int
         Shape of one sample.
     numbers : bool
@@ -38,7 +39,7 @@ def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: 
     Raises
     ------
     DataError
-        The file is missing, damaged, or holds samples of another size.
+        The file is missing, damaged, or has samples of another size.
     """
     path = Path(path)
     with opened(path, _LIMIT) as reader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: (first bytes, kind of file): the first match counts.
+#: Pairs (first bytes, kind of file); the first match is used.
 _SIGNATURES = (
     (b"\x1f\x8b", "gzip data (compressed twice?)"),
     (b"PK\x03\x04", "a zip archive (unpack it first)"),

@@ -1,4 +1,4 @@
-"""`Source`: a data set that can be loaded by name, or from a user's Python file that defines `SOURCE`."""
+"""`Source`: a data set that is loaded by name, or from a user's Python file that defines `SOURCE`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .fetch import Remote
 
 @dataclass(frozen=True)
 class Request:
-    """Request to a loader.
+    """Request to the loader of a data set.
 
     Parameters
     ----------
     root : Path or None
-        Folder of files at hand.
+        Folder of local files.
     explicit : bool
-        True if the folder was named for this call: missing files are then an error, not a reason to download.
+        True if the folder was named for this call: missing files are then an error, and are not downloaded.
     progress : bool
-        Show the progress of downloads on stderr.
+        True shows the progress of downloads on stderr.
     shape : tuple of int or None
         Shape of one sample, if the files do not state it.
     numbers : bool
-        True if samples are features of any finite numbers, to be standardised: a table is then no picture.
+        True if samples are features of any finite numbers, to be standardised; a table's rows are then no images.
     label : str or None
         Heading of the column with the labels.
     """
@@ -47,7 +47,7 @@ class Request:
 class Source:
     """Data set: name, a line about it, loader, and its downloads, if any.
 
-    label_names : names of class 0, 1, ... in tables; labels stay numbers. Empty if classes have no names.
+    label_names : names of classes 0, 1, ... for tables; labels stay numbers. Empty if classes have no names.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Source:
 
 
 def read_source(path: str | os.PathLike[str], taken: Collection[str]) -> Source:
-    """Data set that a user's Python file defines.
+    """Data set defined by a user's Python file.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def read_source(path: str | os.PathLike[str], taken: Collection[str]) -> Source:
     Raises
     ------
     DataError
-        One line with the file, the position in it and what is wrong. The set's `load` raises such an error too.
+        The file has an error; the message is one line with the file and the position. The set's `load` raises it too.
     """
     name = os.fspath(path)
     module = run_file(path, DataError)

@@ -17,12 +17,12 @@ _ROWS = 2**12  # rows converted at a time, so that float64 copies stay small
 
 @dataclass(frozen=True)
 class Standard:
-    """Means and standard deviations: one of each for every feature, or every channel of an image.
+    """Means and standard deviations of every feature, or every channel of an image.
 
     Parameters
     ----------
     mean, std : tuple of float
-        In the units of the stored samples. std is 1 where all values are equal, as in scikit-learn's `StandardScaler`.
+        In the units of the stored samples. std is 1 if all values are equal, as in scikit-learn's `StandardScaler`.
 
     Raises
     ------
@@ -43,7 +43,7 @@ class Standard:
 
     @classmethod
     def fit(cls, x: np.ndarray) -> Standard:
-        """Mean and standard deviation, dividing by n, of samples (n, features) or (n, channels, height, width), in
+        """Mean and standard deviation (divided by n) of samples (n, features) or (n, channels, height, width), in
         float64.
         """
         width = x.shape[1]
@@ -87,7 +87,7 @@ class Standard:
 
 
 def _parts(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Blocks of samples as float64 (block, features, numbers of each)."""
+    """Blocks of samples as float64 (block, features, numbers of each feature)."""
     each = math.prod(x.shape[2:])
     for first in range(0, len(x), _ROWS):
         yield x[first : first + _ROWS].astype(np.float64).reshape(-1, x.shape[1], each)

@@ -1,4 +1,4 @@
-"""Seeded choices of training rows: a validation set split off, and a limit on the rest."""
+"""Seeded draws of training rows: a validation set split off, and a limit on the rest."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SHARES = (0.2, 0.1)  # of the rows: test part, validation part
 
 
 def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, seed: int = 0) -> Dataset:
-    """Split `validation` rows off the training set, then keep `limit` of the remaining rows.
+    """Data set with `validation` training rows split off, and `limit` of the remaining rows.
 
     One seed gives the same rows on every platform. A smaller limit gives a subset of the rows of a larger one. No row
-    is in both sets. Chosen rows keep their stored order; the test set stays whole.
+    is in both sets. Drawn rows are in their stored order; the test set is unchanged.
 
     Raises
     ------
@@ -59,10 +59,10 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
 def stratified(
     y: np.ndarray, seed: int, validation: int | None, tests: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows that train, validate and test, in their stored order, each class in the same shares.
+    """Rows to train, validate and test with, in their stored order, each class in equal shares.
 
-    validation : rows to validate with; a tenth if None.
-    tests : True to have a fifth of the rows to test with, else none.
+    validation : number of rows to validate with; None takes a tenth.
+    tests : True takes a fifth of the rows to test with, False none.
     """
     if not 0 <= seed < 2**32:
         raise DataError(f"seed must be 0 to 2^32 - 1, got {seed}")
@@ -83,5 +83,5 @@ def stratified(
 
 
 def permutation(n: int, seed: int) -> np.ndarray:
-    """Permutation (n,) of the numbers below n, drawn from Philox's raw bits, which NumPy promises never to change."""
+    """Permutation (n,) of the numbers below n, from the raw bits of Philox, which NumPy guarantees never to change."""
     return np.argsort(np.random.Philox(key=[seed, n]).random_raw(n), kind="stable")

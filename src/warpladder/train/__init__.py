@@ -1,6 +1,6 @@
-"""Training: a net, data and a rung in; weights, scores and a history out.
+"""Training: from a net, a data set and a rung to trained weights, scores and a history.
 
-May import ladder, trainers, checkpoint and what lies below. Begin with resolve.py, then loop.py.
+May import ladder, trainers, checkpoint and what these import. Begin with resolve.py, then loop.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`fastest`: the rung that should train a net soonest here, cold start included.
+"""`fastest`: the rung that should train a net in the shortest time on this machine, with its start and compilation.
 
-The estimate knows the net, the batch, the amount of work and the machine, but no clock and no cache: the same run takes
-the same rung again, and so repeats its bits.
+The estimate depends on the net, the batch, the amount of work and the machine, but on no clock and no cache: the same
+run takes the same rung again, and so repeats its bits.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds that a rung takes: to start where nothing is compiled yet, for a step, for a FLOP, and for a parameter's
-    update, and for a FLOP of a net with convolutions. docs/notes/auto.md has the measurements.
+    """Measured costs of a rung in seconds: its start without compiled code, a step, a FLOP, the update of a parameter,
+    and a FLOP of a net with convolutions. docs/notes/auto.md has the measurements.
     """
 
     rung: str
@@ -31,13 +31,13 @@ class Cost:
     convolution: float = 0.0
 
     def seconds(self, net: Net, steps: int, samples: int) -> float:
-        """Estimated seconds of a number of steps over a number of samples in all."""
+        """Estimated seconds of `steps` steps over `samples` samples in total."""
         flop = self.convolution if any(isinstance(layer, Conv2d) for layer in net.layers) else self.flop
         return self.start + steps * (self.step + self.parameter * net.param_count) + samples * net.train_flops * flop
 
 
 def costs() -> tuple[Cost, ...]:
-    """Costs of the rungs among which `fastest` chooses."""
+    """Costs of the rungs from which `fastest` chooses."""
     return (
         Cost("numpy", 0.03, 3e-4, 1.1e-11, 5e-9, 5e-11),
         Cost("native", 10.0, 3e-5, 6.5e-12 / cores(), 0.0, 1.3e-11 / cores()),
@@ -48,9 +48,9 @@ def costs() -> tuple[Cost, ...]:
 def fastest(
     net: Net, config: TrainConfig, samples: int, epochs: int | None = None, others: Sequence[Cost] = ()
 ) -> tuple[str, str]:
-    """Name of the rung that should be done first, and the reason in a line.
+    """Name of the rung with the smallest estimated time, and the reason in one line.
 
-    epochs : of the run; `config.epochs` if not given.
+    epochs : epochs of the run; by default `config.epochs`.
     others : costs of further programs to choose from, which can train this net.
     """
     epochs = config.epochs if epochs is None else epochs

@@ -1,7 +1,7 @@
-"""Explanation of a divergence: layer, epoch and step of the first number that is not finite, and what to do.
+"""Explanation of a divergence: layer, epoch and step of the first number that is not finite, and a remedy.
 
 A loss that is not finite is traced back from the last copy of the state: the same trainer repeats the
-steps up to the bad one, then the layers are walked one by one with the numpy rung's operations, in the state's type.
+steps up to the bad one, then the numpy rung's operations compute one layer after the other, in the state's type.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..trainers.base import State, Trainer, goals
 from .scale import advice as scale_advice
 from .scoring import sample_losses, slices
 
-#: Contents of optimizers' slots in words, by name.
+#: Description of each optimizer slot, by name.
 MEANING = {"momentum_buffer": "momentum", "exp_avg": "a running mean", "exp_avg_sq": "a running mean square"}
 MEANING["square_avg"] = MEANING["exp_avg_sq"]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of the state before a step, and when it was taken (`time.monotonic`)."""
+    """Copy of the state before a step, and its time by `time.monotonic`."""
 
     order: Order
     step: int
@@ -39,7 +39,9 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Fault:
-    """First number that is not finite. layer : its index; -1 for the input, one past the last layer for the loss."""
+    """First number that is not finite. layer : index of its layer; -1 for the input, one past the last layer for the
+    loss.
+    """
 
     layer: int
     what: str
@@ -47,7 +49,7 @@ class Fault:
 
 
 def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot, step: int, loss: float) -> str:
-    """Reason why the loss of `step` is not finite; the trainer's state is lost."""
+    """Reason why the loss of `step` is not finite. The trainer's state is overwritten."""
     config, samples = trainer.config, len(data.train_x)
     with np.errstate(over="ignore", invalid="ignore"):
         trainer.set_state(snapshot.state)
@@ -63,7 +65,7 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
 
 
 def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
-    """Name of the layer whose numbers are not finite before a loss has shown it."""
+    """Message with the layer whose parameters, buffers or slots are not finite, although no loss has shown it."""
     slots = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
     net = trainer.net
     buffers = [] if state.buffers is None else [(state.buffers, "holds", buffer_slices(net))]
@@ -84,7 +86,7 @@ def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, ste
 
 
 def explain_score(trainer: Trainer, rung: str, data: Dataset, part: str, epoch: int, loss: float) -> str:
-    """Reason why the loss over the "valid" or "test" part is not finite, though the weights are."""
+    """Reason why the loss over the "valid" or "test" part is not finite although the weights are."""
     rows = np.arange(len(getattr(data, part + "_x")))
     fault = _find(trainer, rung, trainer.state(), data, part, rows, loss)
     after = f"after {epoch} epochs" if epoch == trainer.config.epochs else f"in epoch {epoch + 1}, after its last step"
@@ -92,7 +94,7 @@ def explain_score(trainer: Trainer, rung: str, data: Dataset, part: str, epoch: 
 
 
 def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, rows: np.ndarray, loss: float) -> Fault:
-    """The first fault, in the order of the layers, in the pass of these samples through the net."""
+    """First fault, in the order of the layers, in the forward pass of these samples."""
     net, advice = trainer.net, _advice(trainer.config, data)
     x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
     faults, total, worst, largest = [], 0.0, 0.0, 0.0
@@ -131,7 +133,9 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
 
 
 def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fault:
-    """The net's output for x (n, *in_shape) float32, or the first layer that is at fault."""
+    """Output of the net for x (n, *in_shape) float32, or the fault of the first layer with numbers that are not
+    finite.
+    """
     from ..ops.tables.array import TABLE
     from ..ops.tables.reference import with_references
 
@@ -164,7 +168,7 @@ def _name(net: Net, index: int) -> str:
 
 
 def _bad(values: np.ndarray) -> str | None:
-    """The first number that is not finite, as a word; None where all are."""
+    """Text of the first number that is not finite; None if all are finite."""
     finite = np.isfinite(values)
     return None if finite.all() else str(values[~finite][0])
 
@@ -174,7 +178,7 @@ def _largest(values: np.ndarray) -> float:
 
 
 def _advice(config: TrainConfig, data: Dataset) -> str:
-    """Advice for numbers that grew too large."""
+    """Advice against numbers that grow too large."""
     scale = scale_advice(data)
     clip = " or set a clip_value" if config.clip_value is None and config.clip_norm is None else ""
     return ("" if scale is None else f"{scale}, or ") + f"lower the learning rate ({config.learning_rate:g} now){clip}"

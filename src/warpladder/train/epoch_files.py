@@ -1,4 +1,4 @@
-"""Checkpoints of single epochs: a file for each, next to the run's own."""
+"""Checkpoints of single epochs: a file for each, in the folder of the run's own checkpoint."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from ..errors import CheckpointError
 
 
 def epoch_path(checkpoint: str | os.PathLike[str], epoch: int) -> Path:
-    """File of the checkpoint after an epoch, counted from 1: net-epoch-007.safetensors next to net.safetensors."""
+    """Path of the checkpoint after an epoch, counted from 1: net-epoch-007.safetensors in the folder of
+    net.safetensors.
+    """
     path = Path(checkpoint)
     return path.with_name(f"{path.stem}-epoch-{epoch:03d}{path.suffix}")
 
 
 def prepare_epochs(checkpoint: str | os.PathLike[str], first: int, last: int, overwrite: bool) -> None:
-    """Delete unfinished files of epochs first to last, from 1; `CheckpointError` if one must not be replaced."""
+    """Delete unfinished files of epochs first to last, from 1. Raises `CheckpointError` if one must not be replaced."""
     for epoch in range(first, last + 1):
         path = epoch_path(checkpoint, epoch)
         if not overwrite:

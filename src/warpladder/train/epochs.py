@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CALL_SECONDS = 1.0  # longest call of the trainer, so that Ctrl-C and the progress bar stay alive
-REPORTED = 0.5  # seconds of compiling, from which on they are reported
-SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss that is not finite is traced back
+CALL_SECONDS = 1.0  # longest call of the trainer, so that Ctrl-C and the progress bar react
+REPORTED = 0.5  # fewest seconds of compilation that are reported
+SNAPSHOT_SECONDS = 1.0  # seconds between two copies of the state, for the trace of a loss that is not finite
 
 
 def summed(sums: EpochSums, log: StepLog, seconds: float) -> EpochSums:
-    """An epoch's sums with the steps of a log, which took so many seconds."""
+    """Sums of an epoch plus the steps of a log, which took `seconds`."""
     if not log.has_loss:
         return sums.plus_without_loss(log.size, seconds)
     return sums.plus(log.loss, log.correct, log.size, seconds)
 
 
 class TrainingLoop:
-    """Run in progress. `epoch`, `step`, `sums` and `history` are its position, as in `Checkpoint`."""
+    """Training run in progress. `epoch`, `step`, `sums` and `history` are its position, as in `Checkpoint`."""
 
     def __init__(
         self, run: ResolvedRun, trainer: Trainer, saving: Saving, interrupt: Interrupt, show: Show | None,
@@ -64,7 +64,7 @@ class TrainingLoop:
         self.reach = 1  # steps that fit into CALL_SECONDS; the first call finds out
 
     def to_the_end(self) -> Run:
-        """Train all epochs, and score the test samples."""
+        """Train all remaining epochs, and score the test samples."""
         while not self.is_stopped and not is_over(self.config, self.history):
             together = self._together()
             if together > 1:
@@ -82,7 +82,7 @@ class TrainingLoop:
         return Run(end)
 
     def _end(self) -> Checkpoint:
-        """Finished run: with early stopping its best weights, and their test score."""
+        """Checkpoint of the finished run: with early stopping its best weights, and their test score."""
         end = self._checkpoint()
         if self.best is not None:
             self.scored = end
@@ -91,7 +91,7 @@ class TrainingLoop:
         return replace(end, finished=True, test=self._score("test"))
 
     def _train_steps(self) -> None:
-        """Train the epoch's remaining steps."""
+        """Train the remaining steps of the epoch."""
         order = self._order(self.epoch)
         snapshot = Snapshot(order, self.step, self._state())
         while self.step < self.steps:
@@ -111,14 +111,16 @@ class TrainingLoop:
                 snapshot = Snapshot(order, self.step, self._state())
 
     def _together(self) -> int:
-        """Epochs of the next call: several if nothing happens between them and their steps are few."""
+        """Number of epochs in the next call of the trainer: several if they are short and nothing happens between
+        them.
+        """
         if self.step or self.data.valid_x is not None or self.saver.has_every_epoch:
             return 1
         reach = self.reach if self.config.log_every is None else min(self.reach, self.config.log_every)
         return min(self.config.epochs - self.epoch, reach // self.steps)
 
     def _train_epochs(self, count: int) -> None:
-        """The next epochs in one call; each has an equal part of its time."""
+        """Train the next `count` epochs in one call; each is recorded with an equal part of the time."""
         orders = [self._order(self.epoch + i) for i in range(count)]
         before = self._state()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -139,7 +141,7 @@ class TrainingLoop:
         self._end_epochs(count)
 
     def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
-        """Result of `work` and its seconds, without those of compiling code or fetching it from a cache."""
+        """Result of `work` and its seconds, without the seconds to compile code or to fetch it from a cache."""
         own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
         result = work(*arguments)
         seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before
@@ -148,7 +150,7 @@ class TrainingLoop:
         return result, max(seconds - max(compiled, self.trainer.spans().get("compile", 0.0) - own), 1e-9)
 
     def _look(self, log: StepLog, first: int, snapshot: Snapshot) -> None:
-        """Stop where a loss is not finite; the log begins with step `first` of the snapshot's epoch."""
+        """Raise `DivergedError` if a loss is not finite; the log begins with step `first` of the snapshot's epoch."""
         good = np.isfinite(log.loss)
         if not good.all():
             step = int(np.argmin(good))
@@ -160,7 +162,9 @@ class TrainingLoop:
         return Order(self.config.seed, epoch, len(self.data.train_x), self.config.shuffle)
 
     def _next_stop(self) -> int:
-        """Step before which the next call ends: a look at the loss, a checkpoint, or the limit of its seconds."""
+        """Step at which the next call ends: at a step of `log_every`, at a checkpoint, or at the limit of a call's
+        seconds.
+        """
         stops = [self.steps, self.step + self.reach]
         if self.config.log_every is not None:
             stops.append(self.step + self.config.log_every - self.step % self.config.log_every)
@@ -171,7 +175,7 @@ class TrainingLoop:
 
     @property
     def _all_steps(self) -> int:
-        """Steps since the run began, over all epochs."""
+        """Number of steps since the run began, over all epochs."""
         return self.epoch * self.steps + self.step
 
     @property
@@ -187,7 +191,8 @@ class TrainingLoop:
 
     def _end_epochs(self, count: int) -> None:
         """Write a due checkpoint, then call `each_epoch` for the last epochs: True or `StopTraining` ends the run.
-        An error of it loses nothing: the checkpoint is written, and the error has the run so far.
+
+        Any other error of `each_epoch` is raised after a checkpoint was written, with the run so far.
         """
         self.saver.save_epoch(self._place)
         for log in self.history[-count:] if self.each_epoch is not None else ():
@@ -206,7 +211,7 @@ class TrainingLoop:
         self._heed()
 
     def _stop_after(self, epoch: int) -> None:
-        """End the run after an epoch; where later ones were trained in the same call, go back to it."""
+        """End the run after an epoch; if the last call trained later epochs too, restore the state of this one."""
         self.is_stopped = True
         if epoch < self.epoch:
             assert self.together is not None
@@ -218,7 +223,7 @@ class TrainingLoop:
             self.epoch = epoch
 
     def _note_epoch(self, sums: EpochSums, valid: Score | None) -> None:
-        """Put an epoch into the history, and go on to the next."""
+        """Append an epoch to the history, and begin the next."""
         classes = isinstance(self.trainer.net.loss, CrossEntropyLoss)
         accuracy = sums.correct / sums.samples if sums.correct is not None and classes else None
         log = EpochLog(
@@ -236,7 +241,7 @@ class TrainingLoop:
         return result
 
     def _state(self) -> State:
-        """The trainer's state; a state that is not finite goes no further."""
+        """State of the trainer. Raises `DivergedError` if it is not finite."""
         state = self.trainer.state()
         buffers = () if state.buffers is None else (state.buffers,)
         if not all(np.isfinite(array).all() for array in (state.params, *buffers, *state.slots.values())):
@@ -260,7 +265,7 @@ class TrainingLoop:
         return tensors(net, state.params, state.buffers_of(net))
 
     def _heed(self) -> None:
-        """Stop here if a signal requested it."""
+        """Write a checkpoint and raise `Stopped` if a signal was received."""
         if self.interrupt.signum is not None:
             self.saver.save(self._place)
             raise self._stopped()
@@ -277,6 +282,6 @@ class TrainingLoop:
         )
 
     def _stored(self) -> str:
-        """Where to go on, in words."""
+        """Clause on how to resume the run, for a message."""
         path = self.saver.policy.path
         return "nothing is saved, without a checkpoint file" if path is None else f"resume from {os.fspath(path)!r}"

@@ -1,4 +1,4 @@
-"""Outputs of a layer in the middle of a trained net, as predictions, on any rung, of the net cut after it."""
+"""Outputs of a layer in the middle of a trained net: predictions, on any rung, of the net that ends with this layer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from ..rungs.base import Rung
 from .restore import restore
 from .scoring import SLICE_NUMBERS
 
-#: Gives (samples, width) float32 for samples (samples, *in_shape), uint8 or float32, and the scale that they are
-#: multiplied by.
+#: Function from samples (samples, *in_shape), uint8 or float32, and their scale to (samples, width) float32.
 Outputs = Callable[[np.ndarray, float], np.ndarray]
 
 
 def layer_shape(net: Net, layer: int) -> Shape:
-    """Shape of a layer's output for one sample, layers counted from 0; `ConfigError` if there is no such layer."""
+    """Shape of a layer's output for one sample, layers counted from 0. Raises `ConfigError` if there is no such
+    layer.
+    """
     last = len(net.layers) - 1
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer)) or not 0 <= layer <= last:
         raise ConfigError(f"net {net.name!r} has layers 0 to {last}, not {shown(layer)}: warpladder nets lists them")
@@ -34,9 +35,9 @@ def layer_shape(net: Net, layer: int) -> Shape:
 
 
 def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
-    """Net of a checkpoint up to a layer, with its weights, to predict with.
+    """Checkpoint of the net up to a layer, with its weights, to predict with.
 
-    Its loss is CrossEntropyLoss, as if the layer's numbers were logits, which every rung has and predicting never uses.
+    Its loss is CrossEntropyLoss, which every rung has and which predictions never use.
     Raises ConfigError: there is no such layer. Raises NetError: no layer up to it has weights.
     """
     net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
@@ -56,9 +57,9 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
 
 @contextmanager
 def layer_outputs(checkpoint: Checkpoint, layer: int, rung: str | Rung | None = None) -> Iterator[Outputs]:
-    """Function that gives a layer's outputs for samples as `Model.seen` makes them.
+    """Function that computes a layer's outputs, for samples from `Model.seen`.
 
-    layer : from 0. rung : what computes; by default the rung that trained.
+    layer : index from 0. rung : rung that computes; by default the rung that trained the net.
     Raises ConfigError, NetError, RungError: no such layer; no layer up to it has weights; the rung cannot compute it.
     """
     net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
@@ -82,12 +83,14 @@ def layer_outputs(checkpoint: Checkpoint, layer: int, rung: str | Rung | None = 
 
 
 def rows_up_to(net: Net, layer: int) -> int:
-    """Samples in one call: few enough for a small widest activation up to a layer."""
+    """Number of samples in one call: few enough for a small widest activation up to a layer."""
     return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes[: layer + 2]) | 1
 
 
 def weights_mark(checkpoint: Checkpoint, layer: int) -> str:
-    """Checksum of a net up to a layer, with weights, means and deviations; features with equal ones match."""
+    """Checksum of a net up to a layer: its weights and the data's means and deviations. Equal ones give matching
+    features.
+    """
     net, data = checkpoint.net, checkpoint.data
     found = zlib.crc32(
         repr((net.in_shape, [str(each) for each in net.layers[: layer + 1]], data.scale, data.mean, data.std)).encode()

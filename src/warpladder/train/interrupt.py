@@ -1,4 +1,4 @@
-"""`Interrupt`: Ctrl-C and SIGTERM are noted, and training stops between two steps."""
+"""`Interrupt`: it records Ctrl-C and SIGTERM, and training stops between two steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """Context that notes SIGINT and SIGTERM in `signum`; a second signal has its usual effect.
+    """Context that stores SIGINT and SIGTERM in `signum`; a second signal has its usual effect.
 
     Off the main thread Python allows no handlers, and `signum` stays None. An ignored signal (`nohup`) stays ignored.
     """

@@ -1,4 +1,4 @@
-"""`train`: trains a net, and returns a run."""
+"""`train`: trains a net, and returns its run."""
 
 from __future__ import annotations
 
@@ -52,37 +52,37 @@ def train(
     Parameters
     ----------
     net, data : Net and Dataset, or str
-        By name too: "mlp" is that net for the data's samples and classes.
+        Objects or names: "mlp" is this net for the data's samples and classes.
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's settings.
     rung : str or Rung, optional
-        By default the checkpoint's when resuming, else "auto": the one that should be done first, cold start included.
-        Another rung resumes with its own arithmetic.
+        By default the checkpoint's when resuming, else "auto": the rung with the shortest estimated time, with its
+        start. Another rung resumes with its own arithmetic.
     checkpoint : path, optional
-        Write a checkpoint to this file at the end of every epoch, and where training stops.
+        Write a checkpoint to this file at the end of every epoch, and when training stops.
     checkpoint_every, checkpoint_seconds : optional
         Steps between two checkpoints within an epoch; seconds, in place of one at the end of each epoch.
     keep_epochs, overwrite : bool
-        Write each epoch's checkpoint to a file of its own too, as net-epoch-001.safetensors; replace existing files.
+        Write each epoch's checkpoint to a separate file too, as net-epoch-001.safetensors; replace existing files.
     resume : path, optional
-        Continue this checkpoint's run, with its net, data and settings; only epochs, log_every and threads may differ,
-        and epochs not where the schedule ends with the run. float64 numbers stay float64.
+        Continue this checkpoint's run, with its net, data and settings; only log_every and threads may differ,
+    and epochs unless the schedule ends with the run. float64 numbers stay float64.
     weights : path, mapping of arrays or Model, optional
-        Begin with these weights: of a checkpoint, of a safetensors file of a PyTorch `state_dict`, or arrays by name.
+        Initial weights: of a checkpoint, of a safetensors file of a PyTorch `state_dict`, or arrays by name.
     progress, each_epoch : optional
         True, or a `rich.progress.Progress`, shows a bar; `each_epoch` is called with each epoch's figures. If it
-        returns True or raises `StopTraining`, the run ends with that epoch. Another error of it ends the run after its
-        checkpoint was written, and has the run so far as `error.run`.
+        returns True or raises `StopTraining`, the run ends with that epoch. Any other error ends the run after its
+        checkpoint was written; its `error.run` is the run so far.
 
     Returns
     -------
     Run
-        Weights, history and, if the test part has what scoring needs, its score.
+        Weights, history and, if the test part can be scored, its score.
 
     Raises
     ------
     ArgumentError, CheckpointError, ConfigError, DataError, NetError, OutOfMemoryError, RungError
-        An argument has the wrong type, does not fit the others, or cannot be followed here.
+        An argument has the wrong type, does not fit the others, or is impossible on this machine.
     UnsavedError, DivergedError, Stopped
         Only the last checkpoint could not be written (`error.run` is the run); a loss or weight is not finite; Ctrl-C
         or SIGTERM, after the checkpoint was written. A second signal stops at once.
@@ -102,7 +102,9 @@ def train_run(
     progress: Progress | bool | None = None,
     each_epoch: Callable[[EpochLog], object] | None = None,
 ) -> Run:
-    """Train a resolved run, whose checkpoints `saving.check` has found possible; arguments and errors as in `train`."""
+    """Train a resolved run, after `saving.check` has found its checkpoints possible; arguments and errors as in
+    `train`.
+    """
     start, config = run.start, run.config
     if start.finished:
         if saving.path is not None:

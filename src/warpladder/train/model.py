@@ -1,4 +1,4 @@
-"""`Model`: a net with weights, which predicts; `load`: one from a file."""
+"""`Model`: a net with weights, which predicts; `load`: a model from a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .restore import restore
 from .samples import as_labels, as_samples, fitted
 from .scoring import binary_accuracy, goals_from_zero_to_one, probabilities, sample_losses, sigmoid, slices
 
-#: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts at once.
+#: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts fast.
 RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
 
 
@@ -34,14 +34,14 @@ RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
 class Model:
     """Net with weights, from `Model.from_state_dict`; a `Run` is one too.
 
-    Samples are in the units of the training data: pixels from 0 to 255 where bytes were trained on, features in their
-    own units where they were standardised; the checkpoint knows how to scale them. The numpy rung computes predictions,
-    in float64 where the run trained in fp64 and else in float32; `warpladder predict --rung` chooses another.
+    Samples are in the units of the training data: pixels from 0 to 255 if the net was trained on bytes, features in
+    their own units if they were standardised; the checkpoint has their scale. The numpy rung computes predictions, in
+    float64 if the run trained in fp64, else in float32; `warpladder predict --rung` selects another.
 
     Parameters
     ----------
     checkpoint : Checkpoint
-        Everything else is a view of it.
+        State of the model; its other attributes are views of it.
     """
 
     checkpoint: Checkpoint
@@ -62,25 +62,25 @@ class Model:
 
     @property
     def net(self) -> Net:
-        """The net."""
+        """Net of the model: its layers, shapes and loss."""
         return self.checkpoint.net
 
     @property
     def params(self) -> dict[str, np.ndarray]:
-        """Weights under PyTorch's `state_dict` names: float32, or float64 of a run in fp64."""
+        """Weights by their names in PyTorch's `state_dict`: float32, or float64 for a run in fp64."""
         return dict(self.checkpoint.params)
 
     @property
     def is_binary(self) -> bool:
-        """True if the net has BCEWithLogitsLoss: each output is a logit of its own."""
+        """True if the net has BCEWithLogitsLoss: each output is the logit of a separate target."""
         return isinstance(self.net.loss, BCEWithLogitsLoss)
 
     @cached_property
     def classes_(self) -> np.ndarray:
-        """(outputs,) what `predict` answers for each output of the net: the distinct labels of the training data, or
+        """Labels (outputs,) that `predict` returns for each output: the distinct labels of the training data, or
         numbers from 0; empty for a net with MSELoss.
 
-        Outputs beyond the names that the training data had are called by their numbers.
+        Outputs beyond the names in the training data have their numbers.
         """
         if not isinstance(self.net.loss, CrossEntropyLoss):
             return np.arange(0)
@@ -91,12 +91,12 @@ class Model:
 
     @called_by_name
     def outputs(self, x: Any) -> np.ndarray:
-        """Outputs of the net's last layer.
+        """Outputs of the net's last layer for samples.
 
         Parameters
         ----------
         x : array_like
-            (samples, *in_shape) or (samples, features), where that is the same number of values; images of one channel
+            Samples (samples, *in_shape) or (samples, features) with the same number of values; images of one channel
             also (samples, height, width). uint8, float32, float64 or other numbers: NumPy arrays, tensors, data frames,
             lists.
 
@@ -109,7 +109,7 @@ class Model:
         Raises
         ------
         DataError
-            Samples have another shape, hold NaN or infinity, or are in other units than the training data.
+            Samples have another shape, contain NaN or infinity, or are in other units than the training data.
         """
         seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
         out = np.empty((len(seen), *self.net.out_shape), self.checkpoint.element)
@@ -125,22 +125,22 @@ class Model:
         Parameters
         ----------
         x : array_like
-            As `outputs` takes it.
+            Samples as for `outputs`.
         layer : int
-            Its number, from 0, as the table of the net shows it: 5 for the encoder of `nets.autoencoder`.
+            Index of the layer, from 0, in the table of the net: 5 for the encoder of `nets.autoencoder`.
 
         Returns
         -------
         ndarray
-            (samples, values) float32, float64 of a run in fp64: what the layer gives for each sample, flattened as
-            (channels, height, width).
+            (samples, values) float32, or float64 for a run in fp64: the layer's outputs, flattened in the order
+        (channels, height, width).
 
         Raises
         ------
         ConfigError
             There is no such layer.
         DataError
-            Samples do not fit, or the layer gives numbers that are not finite.
+            Samples do not fit, or outputs of the layer are not finite.
         """
         width = math.prod(layer_shape(self.net, layer))
         seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
@@ -152,13 +152,13 @@ class Model:
 
     @called_by_name
     def predict(self, x: Any) -> np.ndarray:
-        """Label of each sample, or with a loss by element its predicted targets or image; x as `outputs` takes it.
+        """Label of each sample, or with a loss by element its predicted targets or image; x as for `outputs`.
 
         Returns
         -------
         ndarray
             (samples,) entries of `classes_` with the largest logit; with BCEWithLogitsLoss (samples, outputs) int64, 1
-            where a logit is above 0; else `outputs`, of targets in their units.
+            for a logit above 0; else the `outputs`, targets in their units.
         """
         out = self.outputs(x)
         if self.is_binary:
@@ -169,7 +169,7 @@ class Model:
 
     @called_by_name
     def predict_proba(self, x: Any) -> np.ndarray:
-        """The softmax of the logits, or with BCEWithLogitsLoss their sigmoid.
+        """Probabilities: the softmax of the logits, or with BCEWithLogitsLoss their sigmoid.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class Model:
         Raises
         ------
         ArgumentError
-            The net has another loss by element, and so no classes.
+            The net has another loss by element, and so no probabilities.
         """
         if self.is_binary:
             return sigmoid(self.outputs(x))
@@ -195,15 +195,15 @@ class Model:
         Parameters
         ----------
         x : array_like
-            As `outputs` takes it, at least one sample.
+            At least one sample, as for `outputs`.
         y : array_like or None
-            (samples,) labels, of `classes_` or numbers, or (samples, outputs) targets in their units; None without.
+            Labels (samples,), of `classes_` or numbers, or targets (samples, outputs) in their units; None without.
 
         Returns
         -------
         float
-            Accuracy, a share from 0 to 1; of targets R2, with BCEWithLogitsLoss the accuracy over all of them; without
-            labels and targets the loss, the less the better.
+            Accuracy, a share from 0 to 1; for targets R2, with BCEWithLogitsLoss the accuracy over all of them; without
+        labels and targets the loss, where less is better.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class Model:
         )
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """The weights for a PyTorch net: copies under the names of the equal `torch.nn.Sequential`, in its order.
+        """Weights for a PyTorch net: copies with the names of the equal `torch.nn.Sequential`, in its order.
 
         A normalisation's `num_batches_tracked` is the number of updates.
 
@@ -239,18 +239,17 @@ class Model:
 
     @called_by_name
     def optimizer_state_dict(self) -> dict[str, Any]:
-        """The optimizer as PyTorch's `state_dict` lays it out: settings, and what it keeps of each parameter, by the
-        parameter's number.
+        """Optimizer in the format of PyTorch's `state_dict`: settings, and slots of each parameter by its number.
 
-        That of `torch.optim.SGD` holds the `momentum_buffer` of each; those of `Adam` and `AdamW` hold `exp_avg`,
-        `exp_avg_sq` and `step`, the number of updates. Arrays are NumPy's, copies: PyTorch wants them as tensors,
-        `torch.from_numpy(array)`. The learning rate is the optimizer's own: a schedule is a matter of
+        For `torch.optim.SGD` it has the `momentum_buffer` of each parameter; for `Adam` and `AdamW` `exp_avg`,
+        `exp_avg_sq` and `step`, the number of updates. Arrays are copies in NumPy: PyTorch needs tensors,
+        `torch.from_numpy(array)`. The learning rate is without the schedule, for which PyTorch has
         `torch.optim.lr_scheduler`.
 
         Raises
         ------
         ConfigError
-            Gradients were clipped, which is not for an optimizer of PyTorch to do; or PyTorch has no such optimizer.
+            Gradients were clipped, which PyTorch's optimizers do not do; or PyTorch has no such optimizer.
         """
         return to_torch(self.checkpoint)
 
@@ -265,35 +264,34 @@ class Model:
         scale: float = 1.0,
         classes: Any = (),
     ) -> Model:
-        """A net with the weights of a PyTorch net.
+        """Model of a net with the weights of a PyTorch net.
 
         Parameters
         ----------
         net : Net
         weights : mapping
-            `module.state_dict()`: tensors or arrays under the names of the equal `torch.nn.Sequential`, "0.weight". One
-            prefix that all names share is left out. Names of a class, as fc1, are matched where shapes fit once.
+            `module.state_dict()`: tensors or arrays with the names of the equal `torch.nn.Sequential`, as "0.weight". A
+        common prefix of all names is removed. Other names, as fc1, are matched if shapes fit only once.
         optimizer : mapping, optional
-            `state_dict()` of a `torch.optim.SGD`, `Adam` or `AdamW`: its settings, what it keeps of each parameter, and
-            how many updates it made.
+            `state_dict()` of a `torch.optim.SGD`, `Adam` or `AdamW`: its settings, the slots of each
+        parameter, and the number of updates.
         scale : float
-            What samples are multiplied by before the net sees them: 1/255 for a net that was trained on pixels from 0
-            to 1.
+            Factor of samples before the net: 1/255 for a net that was trained on pixels from 0 to 1.
         classes : sequence of str
             Names of the net's outputs, in sorted order; empty for numbers.
 
         Returns
         -------
         Model
-            It predicts, and `save` makes it a checkpoint that `warpladder predict` and `evaluate` take. To train on,
-            give its `state_dict()` to `train(weights=...)`.
+            Model that predicts; `save` writes it as a checkpoint for `warpladder predict` and `evaluate`. To train on,
+        pass its `state_dict()` to `train(weights=...)`.
 
         Raises
         ------
         CheckpointError
             Names, shapes or numbers do not fit the net.
         ConfigError
-            The optimizer has a setting that ours lacks, such as dampening or amsgrad.
+            The optimizer has a setting that ours lacks, for example dampening or amsgrad.
         """
         if not isinstance(net, Net) or not isinstance(weights, Mapping):
             raise ArgumentError(
@@ -316,27 +314,28 @@ class Model:
 
     @called_by_name
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write a checkpoint: a safetensors file that `load` reads, `torch` can read, and a run's `train(resume=path)`
-        can go on from.
+        """Write a checkpoint, a safetensors file: for `load`, for PyTorch, and, if it is a run, for
+        `train(resume=path)`.
 
         Parameters
         ----------
         path : path
         overwrite : bool
-            True replaces a file that is there already.
+            True replaces an existing file.
 
         Raises
         ------
         CheckpointError
-            The file is there already, or could not be written.
+            The file exists, or cannot be written.
         """
         if not overwrite:
             check_free(path)
         save(path, self.checkpoint)
 
     def fit_to(self, data: Dataset) -> Dataset:
-        """A data set as this net sees it: standardised as its training data were, labels numbered as its classes are;
-        `DataError` if it has names that are none of the net's classes.
+        """Data set as this net sees it: standardised like its training data, with labels numbered like its classes.
+
+        Raises DataError: a label is none of the net's classes.
         """
         return fitted(data, self.net, self.checkpoint.data)
 

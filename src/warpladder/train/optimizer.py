@@ -1,4 +1,4 @@
-"""State of a PyTorch optimizer, from and to: settings by name, slots by the parameter's number."""
+"""Conversion of an optimizer's state from and to PyTorch: settings by name, slots by the parameter's number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import CheckpointError, ConfigError
 from ..nets.params import param_slices, views
 from ..optimizers import SGD, Adam, AdamW, Optimizer
 
-#: PyTorch's names of what both have.
+#: PyTorch's names of the common settings, with ours.
 _SETTINGS: dict[type[Optimizer], dict[str, str]] = {
     SGD: {"lr": "learning_rate", "momentum": "momentum", "weight_decay": "weight_decay", "nesterov": "nesterov"},
     Adam: {"lr": "learning_rate", "betas": "betas", "eps": "eps", "weight_decay": "weight_decay"},
@@ -32,7 +32,7 @@ _OFF: dict[type[Optimizer], dict[str, Any]] = {
 
 
 def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The `state_dict` of PyTorch's optimizer of the same name for the same parameters, with NumPy arrays."""
+    """`state_dict` of PyTorch's optimizer of the same name for the same parameters, with NumPy arrays."""
     config, kind = checkpoint.config, type(checkpoint.config.optimizer)
     if kind not in _SETTINGS:
         raise ConfigError(
@@ -68,11 +68,12 @@ def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
-    """Checkpoint of weights, of no epochs, with settings, slots and number of updates of an optimizer's `state_dict`.
+    """Checkpoint without epochs: its weights, with settings, slots and number of updates of an optimizer's
+    `state_dict`.
 
     Slots that PyTorch has not made yet are zeros.
-    Raises CheckpointError: the mapping is no state of an optimizer that is known here, or of another net's parameters.
-    Raises ConfigError: a setting asks for what the optimizer here does not do, such as dampening.
+    Raises CheckpointError: the mapping is no state of a known optimizer, or belongs to other parameters.
+    Raises ConfigError: the optimizer here lacks a setting, for example dampening.
     """
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
     if not isinstance(groups, list) or not groups or not isinstance(state_dict.get("state"), Mapping):
@@ -107,7 +108,7 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
 
 
 def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
-    """Class of the optimizer with such settings; Adam and AdamW differ only by a setting of newer PyTorch versions."""
+    """Class of the optimizer with these settings; Adam and AdamW differ only by a setting of newer PyTorch versions."""
     if all(name in group for name in _SETTINGS[SGD]):
         return SGD
     if not all(name in group for name in (*_SETTINGS[Adam], "amsgrad")):
@@ -123,7 +124,7 @@ def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
 
 
 def _updates(state: list[Mapping[str, Any]]) -> int:
-    """Number of updates made by PyTorch's Adam, which counts them for each parameter."""
+    """Number of updates of PyTorch's Adam, which counts them for each parameter."""
     counts = {float(entry.get("step", 0)) for entry in state}
     count = counts.pop() if len(counts) == 1 else -1.0
     if not (0 <= count < 2**53 and count == int(count)):
@@ -137,7 +138,7 @@ def _kept(entry: Mapping[str, Any], name: str, parameter: str) -> np.ndarray | N
 
 
 def _plain(value: Any) -> Any:
-    """A number of Python's: a learning rate may be a tensor."""
+    """Python number or tuple of a PyTorch setting: a learning rate may be a tensor."""
     if isinstance(value, (tuple, list)):
         return tuple(map(_plain, value))
     return value if isinstance(value, (bool, int, float)) else float(value)

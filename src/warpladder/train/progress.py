@@ -1,4 +1,4 @@
-"""The progress bar of a training run. Nothing here is imported where none is wanted."""
+"""Progress bar of a training run. It is imported only if a bar is wanted."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from rich.text import Text
 from ..checkpoint import EpochSums
 from .interrupt import Interrupt
 
-#: Columns of a terminal from which on a bar has all of its parts.
+#: Fewest columns of a terminal for a bar with all of its parts.
 WIDE = 110
 
 
 class _Description(ProgressColumn):
-    """Column of a run's figures, in whose place Ctrl-C is acknowledged: the bar is redrawn while a long step runs."""
+    """Column with the figures of a run. After Ctrl-C it shows that training will stop; it is redrawn while a long
+    step runs.
+    """
 
     def __init__(self, interrupt: Interrupt) -> None:
         super().__init__(Column(no_wrap=True))
@@ -33,7 +35,7 @@ class _Description(ProgressColumn):
 
 @dataclass(frozen=True)
 class Show:
-    """A run's bar, a task of a `Progress`: one for all steps of all epochs."""
+    """Progress bar of a run: one task of a `Progress` for all steps of all epochs."""
 
     progress: Progress
     task: TaskID
@@ -60,7 +62,9 @@ class Show:
 
 @contextmanager
 def bar(progress: Progress | bool, interrupt: Interrupt, epochs: int, steps: int, *, accuracy: bool) -> Iterator[Show]:
-    """Bar over all steps of all epochs: a task of the passed `Progress`, or with True a bar of its own on stderr."""
+    """Context with a bar over all steps of all epochs: a task of the passed `Progress`, or for True a new bar on
+    stderr.
+    """
     if isinstance(progress, Progress):
         with _task(progress, epochs, steps, accuracy) as show:
             yield show

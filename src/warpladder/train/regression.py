@@ -16,8 +16,8 @@ def regression_scores(
 ) -> tuple[float | None, float | None]:
     """R2, the mean over the columns, and mean absolute error, in the targets' units, by scikit-learn.
 
-    out, target : (samples, outputs). units : (outputs,) size of 1 in each column's unit.
-    R2 is None for one sample; both are None where an output is not finite.
+    out, target : (samples, outputs). units : (outputs,) standard deviation of each target, in its own unit.
+    R2 is None for one sample; both are None if an output is not finite.
     """
     from sklearn.metrics import mean_absolute_error, r2_score
 
@@ -43,5 +43,7 @@ def r2_of(out: np.ndarray, y: Any, name: str) -> float:
 
 
 def target_units(data: Dataset) -> np.ndarray | None:
-    """(outputs,) size of 1 in the unit of each target of a table; None if targets are in their own units."""
+    """Factors (outputs,) from standardised targets of a table to their own units; None if targets are not
+    standardised.
+    """
     return data.table.target_scale[1] if data.table is not None and data.table.targets else None

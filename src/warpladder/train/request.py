@@ -1,4 +1,4 @@
-"""`RunRequest`: what a caller requests, before any name is looked up."""
+"""`RunRequest`: the caller's request, before any name is looked up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Weights = str | os.PathLike[str] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class DataRequest:
-    """A data set by its name, with the options of `data.load`; the seed is that of the run's settings."""
+    """Data set requested by name, with the options of `data.load`; its seed is the seed of the run's settings."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -28,15 +28,15 @@ class DataRequest:
 class RunRequest:
     """Request for a training run. None stands for a default.
 
-    net : a net, the name of one, or the name of a file with one. data : a data set, or the name of one.
-    config : settings; by default those of the net's recipe, or of the resumed checkpoint.
-    settings : values in place of those of `config`, by the names of the command line's options: batch_size may be
+    net : a net, its name, or the name of its file. data : a data set, or its name.
+    config : settings; by default the net's recipe, or the resumed checkpoint's.
+    settings : values that replace those of `config`, by the names of the command line's options: batch_size may be
     "full", optimizer and schedule are texts.
-    rung : a rung, or the name of one; by default "auto", or the rung of the resumed checkpoint.
-    rung_options : options of rungs by name, for a rung that has them and whose name does not set them.
-    hidden : widths of the net's hidden Linear layers, as `nets.with_hidden` takes them.
-    loss : loss in place of the net's, or its text, as "huber:delta=0.5".
-    resume : checkpoint file of the run to continue. weights : weights to begin a new run with.
+    rung : a rung, or its name; by default "auto", or the rung of the resumed checkpoint.
+    rung_options : options by name, for a rung that has them and does not set them in its name.
+    hidden : widths of the net's hidden Linear layers, as for `nets.with_hidden`.
+    loss : loss that replaces the net's, or its text, as "huber:delta=0.5".
+    resume : checkpoint file of the run to continue. weights : initial weights of a new run.
     """
 
     net: Net | str

@@ -1,6 +1,6 @@
-"""`resolve`: makes a request into a frozen value with everything that a run needs.
+"""`resolve`: from a request to a frozen value with everything that a run needs.
 
-Names are looked up and checks are made here, once, for training, climbs, profiles, reports and the command line.
+Names are looked up and checked here, once, for training, climbs, profiles, reports and the command line.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .rung_choice import choose_rung
 from .scale import advice, nothing_to_learn
 from .start import data_mark, fresh_start, resumed_start
 
-#: Bytes that training holds for a parameter at least: the initial weight, the weight, its gradient and momentum.
+#: Smallest memory per parameter in bytes: initial weight, weight, gradient and momentum.
 BYTES_PER_PARAMETER = 16
 
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """Net, data set that fits it, and settings that both can follow.
+    """Net, data set and settings that fit each other.
 
-    data : standardised, as trainers take it. standardized : True if the data set was standardised here.
+    data : standardised data set, as trainers take it. standardized : True if it was standardised here.
     """
 
     net: Net
@@ -47,10 +47,10 @@ class ResolvedTask:
 
 @dataclass(frozen=True)
 class ResolvedRun(ResolvedTask):
-    """Task, the rung that trains it, with its options, and the state at which training begins.
+    """Task, the rung that trains it with its options, and the state at which training begins.
 
-    reason : why this rung was taken, as "default". start : checkpoint with fresh, loaded or resumed weights.
-    advice : sentences for the user: samples that are far from 1, a warm-up longer than the run.
+    reason : reason for this rung, as "default". start : checkpoint with new, loaded or resumed weights.
+    advice : sentences for the user: samples far from 1, a warm-up longer than the run.
     """
 
     rung: Rung
@@ -92,7 +92,9 @@ def resolve(request: RunRequest) -> ResolvedRun:
 
 
 def resolve_task(request: RunRequest) -> ResolvedTask:
-    """Net, data and settings, looked up and checked, for several rungs; errors as in `resolve`, but for checkpoints."""
+    """Net, data and settings, looked up and checked, for several rungs. Errors as in `resolve`, without
+    checkpoints'.
+    """
     net, stored, config = _task_of(request, None)
     if config.early_stopping is not None:
         raise ConfigError("early_stopping ends a training early: a climb times whole epochs, leave it out")
@@ -120,13 +122,12 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
 
 
 def _is_named(net: Net | str) -> bool:
-    """True for the name of a net of the ladder."""
+    """True for the name of a net of the package."""
     return isinstance(net, str) and not is_net_file(net)
 
 
 def resolve_config(net: str, config: Any = None, settings: Any = None, data: Any = "") -> TrainConfig:
-    """Settings of a training: `config`, or the recipe of the net and data set of these names, with `settings` in place
-    of some.
+    """Settings of a training: `config`, or the recipe of this net and data set, with `settings` replacing some values.
 
     Raises ArgumentError: `config` is no `TrainConfig`. Raises ConfigError: a setting is unknown or impossible.
     """
@@ -138,7 +139,7 @@ def resolve_config(net: str, config: Any = None, settings: Any = None, data: Any
 
 
 def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset:
-    """Data set, by itself or by its name; `standardize` and the seed are for one that is loaded by a `DataRequest`.
+    """Data set, given directly or by its name; `standardize` and the seed apply to a `DataRequest`.
 
     Raises ArgumentError: `data` is neither a data set nor a name. Raises DataError: it is unknown, or files are
     missing.
@@ -161,7 +162,7 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
 
 
 def _table_options(data: DataRequest) -> dict[str, Any]:
-    """Options for the file of a table; those that are for other data sets are refused."""
+    """Options to load the file of a table. Raises `ConfigError` for options of other data sets."""
     for name in ("data_dir", "shape"):
         if data.options.get(name) is not None:
             raise ConfigError(f"{data.name} is a table of its own: leave out {name}")
@@ -169,7 +170,7 @@ def _table_options(data: DataRequest) -> dict[str, Any]:
 
 
 def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:
-    """Net, by itself, by its name or by the name of its file, for samples of this shape and number of classes.
+    """Net, given directly, by its name or by its file's name, for samples of this shape and number of classes.
 
     Raises ArgumentError: `net` is neither a net nor a name. Raises NetError: it is unknown, or cannot take the samples.
     """
@@ -186,7 +187,7 @@ def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:
 
 
 def _checked(net: Net, stored: Dataset, config: TrainConfig) -> ResolvedTask:
-    """The task, if the data set fits the net and the settings can be followed on this machine."""
+    """Task, after checks that the data set fits the net, and that this machine can follow the settings."""
     check_fit(net, stored.but(standard=None), config)
     samples = len(stored.train_x)
     if config.early_stopping is not None and (stored.valid_x is None or not len(stored.valid_x)):

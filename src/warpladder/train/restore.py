@@ -38,7 +38,9 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
 
 
 def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
-    """Checkpoint with parameters and slots as "float32" or "float64"; `CheckpointError` if a number is too large."""
+    """Checkpoint with parameters and slots as "float32" or "float64". Raises `CheckpointError` if a number is too
+    large.
+    """
     if checkpoint.element == element:
         return checkpoint
 
@@ -58,13 +60,13 @@ def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
 
 
 def to_state(checkpoint: Checkpoint) -> State:
-    """The flat buffers of a checkpoint, from which a trainer is built."""
+    """State with the parameters, slots and buffers of a checkpoint as flat arrays, to build a trainer from."""
     net = checkpoint.net
     slots = {name: joined(param_slices(net), arrays) for name, arrays in checkpoint.slots.items()}
     return with_weights(net, State(np.zeros(0), slots, checkpoint.made), checkpoint.params)
 
 
 def with_weights(net: Net, state: State, named: Mapping[str, np.ndarray]) -> State:
-    """State with these parameters and buffers, arrays by name."""
+    """State with other parameters and buffers, given as arrays by name."""
     buffers = joined(buffer_slices(net), named) if net.normalizes else None
     return state.but(params=joined(param_slices(net), named), buffers=buffers)

@@ -17,12 +17,12 @@ ROWS = 10  # of the table that a run is shown as: of more epochs some are left o
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Run(Model):
-    """A training run: a `Model`, with the settings and the history of its training.
+    """Training run: a `Model`, with the settings and the history of its training.
 
     Parameters
     ----------
     checkpoint : Checkpoint
-        State at the run's end, or when it was saved; everything else is a view of it.
+        State at the run's end, or when it was saved; the other attributes are views of it.
     """
 
     def __repr__(self) -> str:
@@ -32,7 +32,7 @@ class Run(Model):
         return as_html(*self._table())
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        """Table of a run: title, heads, and a row for each epoch; of many epochs some are left out."""
+        """Table of a run: title, heads, and a row for each epoch; some rows of a long run are left out."""
         history, mark = self.history, self.checkpoint.data
         test = "" if self.test_loss is None else f"; test loss {self.test_loss:.4g}"
         test += "" if self.test_accuracy is None else f", accuracy {self.test_accuracy:.2%}"
@@ -48,12 +48,12 @@ class Run(Model):
 
     @property
     def config(self) -> TrainConfig:
-        """The settings of the training."""
+        """Settings of the training."""
         return self.checkpoint.config
 
     @property
     def rung(self) -> str:
-        """Name of the rung that trained (the last one, where a run was resumed on another)."""
+        """Name of the rung that trained; for a resumed run the last one."""
         return self.checkpoint.rung
 
     @property
@@ -63,17 +63,17 @@ class Run(Model):
 
     @property
     def best_epoch(self) -> int | None:
-        """With early stopping: epoch with the lowest validation loss, from 1, whose weights a finished run has."""
+        """With early stopping: the epoch with the lowest validation loss, from 1, whose weights a finished run has."""
         return self.checkpoint.best_epoch
 
     @property
     def test_loss(self) -> float | None:
-        """Mean loss over the test part after the last epoch; None without one."""
+        """Mean loss over the test part after the last epoch; None without a test part."""
         return None if self.checkpoint.test is None else self.checkpoint.test.loss
 
     @property
     def test_accuracy(self) -> float | None:
-        """Share of the test part whose largest logit is the label's, 0 to 1; None without labels."""
+        """Share of the test samples, 0 to 1, with the largest logit at their label; None without labels."""
         return None if self.checkpoint.test is None else self.checkpoint.test.accuracy
 
 
@@ -85,7 +85,7 @@ def _cell(head: str, value: float | None) -> str:
 
 @called_by_name
 def load(path: str | os.PathLike[str]) -> Run:
-    """Read a checkpoint of `run.save`, `warpladder train --checkpoint` or `Model.save`.
+    """Read a checkpoint that `run.save`, `warpladder train --checkpoint` or `Model.save` wrote.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def load(path: str | os.PathLike[str]) -> Run:
     Returns
     -------
     Run
-        With `predict`, `predict_proba`, `score` and the history of its training.
+        Run with `predict`, `predict_proba`, `score` and the history of its training.
 
     Raises
     ------
     CheckpointError
-        The file is missing, damaged or no checkpoint: weights of PyTorch alone do not name their net, see
+        The file is missing, damaged or no checkpoint. PyTorch's weights do not include the net: see
         `Model.from_state_dict`.
     """
     return Run(load_checkpoint(path))

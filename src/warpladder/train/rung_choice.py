@@ -1,4 +1,4 @@
-"""The choice of a rung: by its name, as a default, or from a checkpoint; and options that several rungs share."""
+"""Choice of a rung: by its name, as a default, or from a checkpoint; and options for several rungs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .auto import AUTO, fastest
 
 
 class RungChoice(NamedTuple):
-    """A rung with its options, and the reason why it was taken."""
+    """Rung with its options, and the reason for its choice."""
 
     rung: Rung
     reason: str
@@ -25,10 +25,10 @@ class RungChoice(NamedTuple):
 def choose_rung(
     rung: Any, options: Mapping[str, Any], before: Checkpoint | None, task: tuple[Net, TrainConfig, int]
 ) -> RungChoice:
-    """Rung of a run; None takes the rung that trained `before`, the run to continue, or what "auto" takes.
+    """Rung of a run; for None the rung that trained `before`, the run to continue, else the choice of "auto".
 
-    options : options in addition to those of the rung's name, as `with_shared` takes them.
-    task : net, settings and training samples, by which auto chooses.
+    options : options in addition to those in the rung's name, as for `with_shared`.
+    task : net, settings and number of training samples, for "auto".
     """
     if rung is not None and rung != AUTO:
         choice = RungChoice(resolve_rung(rung), "requested")
@@ -41,7 +41,10 @@ def choose_rung(
 
 
 def resolve_rung(rung: Any) -> Rung:
-    """Rung, by itself or by its name; `ArgumentError` if it is neither, `RungError` if the name is unknown."""
+    """Rung, given directly or by its name.
+
+    Raises ArgumentError: it is neither a rung nor a name. Raises RungError: the name is unknown.
+    """
     if isinstance(rung, str):
         return ladder.find(rung)
     if not isinstance(rung, Rung):
@@ -50,7 +53,10 @@ def resolve_rung(rung: Any) -> Rung:
 
 
 def resolve_rungs(rungs: Any) -> list[Rung]:
-    """Rungs, by themselves or by names; `ArgumentError` for anything else, `RungError` for an unknown name."""
+    """List of rungs, given directly or by names.
+
+    Raises ArgumentError: an item is neither a rung nor a name. Raises RungError: a name is unknown.
+    """
     if isinstance(rungs, (str, Rung)) or not isinstance(rungs, Iterable):
         name = rungs if isinstance(rungs, str) else getattr(rungs, "name", "numpy")
         form = ", ".join(repr(part.strip()) for part in name.split(","))
@@ -59,7 +65,7 @@ def resolve_rungs(rungs: Any) -> list[Rung]:
 
 
 def rung_of(checkpoint: Checkpoint) -> Rung:
-    """The rung that trained a checkpoint; `RungError` if it came from a file."""
+    """Rung that trained a checkpoint. Raises `RungError` if it is a user's."""
     try:
         return ladder.find(checkpoint.rung)
     except RungError:
@@ -70,9 +76,9 @@ def rung_of(checkpoint: Checkpoint) -> Rung:
 
 
 def with_shared(rungs: Sequence[Rung], options: Mapping[str, Any]) -> list[Rung]:
-    """Rungs with options for all of them, each set on the rungs that have it and do not set it by their name.
+    """List of rungs with common options; each option is set on the rungs that have it and do not set it in their name.
 
-    options : threads, device and block_size by name, or None. Raises RungError: none of the rungs has an option.
+    options : threads, device and block_size by name, or None. Raises RungError: no rung has one of the options.
     """
     out = list(rungs)
     for name, value in options.items():
@@ -90,7 +96,7 @@ def with_shared(rungs: Sequence[Rung], options: Mapping[str, Any]) -> list[Rung]
 
 
 def _accepts(rung: Rung, name: str) -> bool:
-    """True if the rung has a shared option; a peer's device is another option, and a peer on a GPU has no threads."""
+    """True if the rung has a shared option. A peer's device is another option, and a peer on a GPU has no threads."""
     if name == "threads":
         return rung.threaded
     return rung.has(name) and (name != "device" or rung.has("block_size"))

@@ -1,4 +1,4 @@
-"""Samples and labels that a caller gives to a net, as arrays that trainers take."""
+"""Conversion of a caller's samples and labels to arrays that trainers take."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..nets import BCEWithLogitsLoss, Net
 
 
 def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
-    """(samples, *in_shape) uint8 or float32, C-contiguous.
+    """Samples (samples, *in_shape) uint8 or float32, C-contiguous.
 
     values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width); a data
-    frame or the path of a table, where a table was trained on.
-    mark : of the data that trained the net, whose units the values must have.
+    frame or the path of a table, if the net was trained on a table.
+    mark : identity of the training data; the values must have its units.
     Raises DataError: the values have another shape or other units, or are not finite in float32.
     """
     if isinstance(values, Dataset):
@@ -57,9 +57,9 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
 
 
 def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarray) -> np.ndarray:
-    """(samples,) labels as numbers of the net's outputs, from names, entries of `classes`, or numbers.
+    """Labels (samples,) as indices of the net's outputs, from names, entries of `classes`, or numbers.
 
-    Raises DataError: there are no labels, another number of them, or one that the net has no output for.
+    Raises DataError: labels are missing, their number is wrong, or the net has no output for one.
     """
     if y is None:
         raise DataError(f"net {net.name!r}: scoring needs labels")
@@ -91,13 +91,13 @@ def _shaped(x: np.ndarray, net: Net) -> np.ndarray:
 
 
 def _prescaled(x: np.ndarray, mark: DataMark) -> bool:
-    """True if these are about fractions from -1 to 1, and the net was trained on whole numbers with a scale."""
+    """True if samples look like fractions from -1 to 1, although the net was trained on whole numbers with a scale."""
     whole = mark.parts.get("train_x", "").startswith("uint8") and mark.scale < 0.5 and not mark.mean
     return whole and x.size > 0 and np.abs(x).max() <= 4 and not (x == np.floor(x)).all()
 
 
 def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
-    """A data set as a trained net sees it, whose own was `mark`: standardised, and its labels numbered, as that was."""
+    """Data set as a trained net sees it: standardised and with numbered labels like its training data `mark`."""
     data = binary_targets(data) if isinstance(net.loss, BCEWithLogitsLoss) else data
     if mark.class_names and data.class_names:
         names = np.array(data.class_names)

@@ -1,4 +1,4 @@
-"""`Saving`: where and when a run writes checkpoints; `Saver`: writes them."""
+"""`Saving`: policy of a run's checkpoints; `Saver`: their writer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .epoch_files import epoch_path, prepare_epochs
 class Saving:
     """Policy of a run's checkpoints.
 
-    path : file of the run's checkpoint, or None to write none.
+    path : file of the run's checkpoint, or None for no checkpoint.
     every : steps between two checkpoints within an epoch, counted over all epochs.
-    seconds : between two checkpoints, in place of one at the end of each epoch.
-    keep_epochs : True to write each epoch's checkpoint to a file of its own too. overwrite : True to replace files.
-    resumed : checkpoint of the run that is continued, which may be replaced; None for a new run.
+    seconds : seconds between two checkpoints; it replaces the checkpoint at the end of each epoch.
+    keep_epochs : True to write each epoch's checkpoint to a separate file too. overwrite : True to replace files.
+    resumed : checkpoint of the continued run, which may be replaced; None for a new run.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -34,7 +34,9 @@ class Saving:
     resumed: str | os.PathLike[str] | None = None
 
     def check(self) -> None:
-        """Raise `ConfigError` or `CheckpointError` if this policy is impossible; remove what a killed process left."""
+        """Raise `ConfigError` or `CheckpointError` if this policy is impossible. Deletes the partial files of a
+        killed process.
+        """
         every = self.every
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise ConfigError(f"checkpoint_every wants a whole number of at least 1, got {every!r}")
@@ -51,8 +53,9 @@ class Saving:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep the run's file from other runs until the block ends; `CheckpointError` if one has it or wrote it since
-        `check`.
+        """Context that reserves the checkpoint file for this run.
+
+        Raises CheckpointError: another run has reserved the file, or has written it since `check`.
         """
         if self.path is None:
             yield
@@ -67,13 +70,13 @@ class Saving:
             yield
 
     def prepare_epochs(self, first: int, last: int) -> None:
-        """Check and clean up the places of the files of epochs first to last, counted from 1."""
+        """Check and clean up the paths of the files of epochs first to last, counted from 1."""
         if self.keep_epochs and self.path is not None:
             prepare_epochs(self.path, first, last, self.overwrite)
 
 
 class Saver:
-    """Writer of a run's checkpoints; `checkpoint` returns the run's present one."""
+    """Writer of a run's checkpoints; `checkpoint` is a function that returns the present one."""
 
     def __init__(self, policy: Saving, checkpoint: Callable[[], Checkpoint]) -> None:
         self.policy, self.checkpoint = policy, checkpoint
@@ -86,18 +89,18 @@ class Saver:
         return self.policy.keep_epochs or (self.policy.path is not None and self.policy.seconds is None)
 
     def save(self, place: tuple[int, int]) -> None:
-        """Write a checkpoint, unless that of this epoch and step is written."""
+        """Write a checkpoint, unless the one of this epoch and step was written already."""
         if self.policy.path is not None and self.saved != place:
             save(self.policy.path, self.checkpoint())
             self.saved, self.written = place, time.monotonic()
 
     def save_step(self, place: tuple[int, int], steps: int) -> None:
-        """Write a checkpoint within an epoch, after so many steps of the run, if it is due."""
+        """Write a checkpoint within an epoch, after `steps` steps of the run, if it is due."""
         if (self.policy.every is not None and steps % self.policy.every == 0) or self._is_overdue():
             self.save(place)
 
     def save_epoch(self, place: tuple[int, int]) -> None:
-        """Write the checkpoints at the end of an epoch that are due."""
+        """Write the due checkpoints at the end of an epoch."""
         if self.policy.keep_epochs and self.policy.path is not None:
             save(epoch_path(self.policy.path, place[0]), self.checkpoint())
         if self.policy.seconds is None or self._is_overdue():
@@ -109,5 +112,5 @@ class Saver:
             save(self.policy.path, end)
 
     def _is_overdue(self) -> bool:
-        """True if time decides when checkpoints are written, and the time has come."""
+        """True if checkpoints are written at intervals of seconds, and the interval is over."""
         return self.policy.seconds is not None and time.monotonic() - self.written >= self.policy.seconds

@@ -1,6 +1,4 @@
-"""Advice about data: nets train best on numbers about 1, and diverge or stand still on hundreds; and labels have to
-differ.
-"""
+"""Advice about data: nets train best on numbers near 1, and diverge or stagnate on hundreds; and labels must differ."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def advice(data: Dataset) -> str | None:
 
 
 def nothing_to_learn(data: Dataset, net: Net) -> str | None:
-    """Clause for training labels that are all alike; None if they are not, or the net needs none."""
+    """Clause for a message if all training labels are equal; None if they differ, or if the net needs none."""
     y = data.train_y
     if not isinstance(net.loss, CrossEntropyLoss) or y is None or not len(y) or y.min() != y.max():
         return None

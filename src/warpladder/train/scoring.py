@@ -17,14 +17,15 @@ from ..ops.loss import reference as losses
 from ..trainers.base import Trainer, goals
 from .regression import regression_scores, target_units
 
-#: Numbers in the widest activation of a slice: 8 MB of float32. Numbers in the widest array that a trainer which cuts
-#: samples itself is given or returns: 64 MB.
+#: Most numbers in an activation of a slice: 8 MB of float32. Most numbers in an input or output of a trainer that cuts
+#: slices itself: 64 MB.
 SLICE_NUMBERS, PASSED_NUMBERS = 2**21, 2**24
 
 
 def rows_at_once(net: Net, trainer: Trainer | None = None) -> int:
-    """Samples in one call of `predict`: few enough to keep activations small, and an odd number, unlike a training
-    batch. A trainer whose calls are not cheap gets more: it keeps activations small itself.
+    """Number of samples in one call of `predict`: small enough for small activations, and odd, unlike a training batch.
+
+    A trainer with expensive calls gets more samples, since it cuts them into slices itself.
     """
     if trainer is None or trainer.has_cheap_calls:
         return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes) | 1
@@ -35,12 +36,12 @@ def score(
     trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *, between: Callable[[], None] | None = None,
     units: np.ndarray | None = None,
 ) -> Score:  # fmt: skip
-    """Loss and accuracy of a trainer's net, in float64 from the outputs of `predict`; not finite if the outputs are
+    """Loss and accuracy of a trainer's net, computed in float64 from the outputs of `predict`; not finite if these are
     not.
 
-    x : (samples, *in_shape), uint8 or float32, at least one sample. scale : factor of pixels.
-    y : (samples,) labels for CrossEntropyLoss; (samples, outputs) targets, or None where samples are their own.
-    between : called before each slice. units : (outputs,) size of 1 in each target's own unit; None for 1.
+    x : (samples, *in_shape), uint8 or float32, at least one sample. scale : factor of x.
+    y : (samples,) labels for CrossEntropyLoss; (samples, outputs) targets; None if samples are their own targets.
+    between : called before each slice. units : (outputs,) factors from targets to their own units; None for 1.
     Raises DataError: there are no samples, no labels, or labels that the net has no output for.
     """
     net = trainer.net
@@ -80,13 +81,13 @@ def score(
 
 
 def slices(net: Net, samples: int, trainer: Trainer | None = None) -> Iterator[tuple[int, int]]:
-    """(first, last) of the slices in which samples are predicted, by a trainer or by any."""
+    """Ranges (first, last) of the samples that one call of `predict` takes; by default for any trainer."""
     rows = rows_at_once(net, trainer)
     return ((first, min(first + rows, samples)) for first in range(0, samples, rows))
 
 
 def sample_losses(net: Net, out: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """(n,) float64 losses of samples by their outputs (n, *out_shape), in float64.
+    """Losses (n,) float64 of samples from their outputs (n, *out_shape).
 
     wanted : (n,) labels, or as many numbers as the outputs: targets or images.
     """
@@ -96,12 +97,12 @@ def sample_losses(net: Net, out: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-x)) of each logit, float64."""
+    """Sigmoid 1 / (1 + exp(-x)) of each logit, float64."""
     return losses.sigmoid(logits.astype(np.float64))
 
 
 def goals_from_zero_to_one(y: Any, out: np.ndarray, name: str) -> np.ndarray:
-    """Targets from 0 to 1 of a user's, shaped as the outputs (samples, outputs) of net `name`."""
+    """Targets from 0 to 1 given by a user, in the shape (samples, outputs) of the outputs of net `name`."""
     if y is None:
         raise DataError(f"net {name!r}: scoring needs targets")
     target = to_numbers(y, "y").astype(np.float64)
@@ -112,19 +113,21 @@ def goals_from_zero_to_one(y: Any, out: np.ndarray, name: str) -> np.ndarray:
 
 
 def binary_accuracy(out: np.ndarray, target: np.ndarray) -> float:
-    """Share of the logits, shaped as binary targets, that are above 0 where the target is above 1/2."""
+    """Accuracy of logits for binary targets of the same shape: share with logit above 0 exactly if the target is
+    above 1/2.
+    """
     return float(((out > 0) == (target > 0.5)).mean())
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
-    """(n, classes) float64: the softmax of each row of logits."""
+    """Softmax (n, classes) float64 of each row of logits."""
     wide = logits.astype(np.float64)
     powers = np.exp(wide - wide.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def part_score(trainer: Trainer, data: Dataset, part: str, between: Callable[[], None] | None = None) -> Score | None:
-    """Score of the "valid" or "test" part; None if there is no such part, or no labels for a net that needs them."""
+    """Score of the "valid" or "test" part; None if the part is missing, or lacks labels that the net needs."""
     x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
     if x is None or len(x) == 0 or (y is None and isinstance(trainer.net.loss, CrossEntropyLoss)):
         return None

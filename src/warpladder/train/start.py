@@ -1,4 +1,4 @@
-"""Start of a run as a checkpoint: fresh or loaded weights, or those of a run to continue."""
+"""Start of a run as a checkpoint: new weights, loaded weights, or the state of a run to continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from .restore import converted
 
 
 def fresh_start(net: Net, config: TrainConfig, data: DataMark, rung: Rung, weights: Weights | None) -> Checkpoint:
-    """Start of a new run with drawn or loaded weights; `CheckpointError` if the file is missing, damaged or unfit."""
+    """Start of a new run with drawn or loaded weights. Raises `CheckpointError` if the file is missing, damaged or
+    unfit.
+    """
     element = named(rung.precision).element
     if weights is None:
         params, buffers = (array.astype(element) for array in (initial(net, config.seed), initial_buffers(net)))
@@ -38,7 +40,7 @@ def resumed_start(
 ) -> Checkpoint:
     """Start of a run that continues a checkpoint.
 
-    Raises CheckpointError: its run differs in more than its length, or holds float64 numbers that the rung would round.
+    Raises CheckpointError: more than its length differs, or it has float64 numbers that the rung would round.
     """
     if unlike := differences(before, net, config, data):
         fits = tensor_shapes(net) == tensor_shapes(before.net)

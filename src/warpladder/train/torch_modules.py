@@ -1,4 +1,6 @@
-"""`from_torch`: a PyTorch module as a model; `to_torch`: a model as a PyTorch module. Only `to_torch` imports torch."""
+"""`from_torch`: from a PyTorch module to a model; `to_torch`: from a model to a PyTorch module. Only `to_torch`
+imports torch.
+"""
 
 from __future__ import annotations
 
@@ -28,33 +30,33 @@ def from_torch(
     classes: Sequence[str] = (),
     name: str = "torch",
 ) -> Model:
-    """Net and weights of a `torch.nn.Sequential`.
+    """Model with the net and weights of a `torch.nn.Sequential`.
 
     Parameters
     ----------
     module : torch.nn.Sequential
-        Of modules that are layers here too, also nested. `nn.Identity` is left out.
+        Module whose parts are layers here too, also nested. `nn.Identity` is left out.
     in_shape : tuple of int, optional
-        Shape of one sample, (channels, height, width) or (features,); not needed where a Linear stands first.
+        Shape of one sample, (channels, height, width) or (features,); not needed if a Linear is first.
     loss : optional
         CrossEntropyLoss or another loss, of warpladder or of `torch.nn`; by default CrossEntropyLoss for a flat output,
         and MSELoss for images.
     optimizer : torch.optim.Optimizer, optional
         SGD, Adam or AdamW over `module.parameters()`: its settings and state.
     scale, classes : optional
-        As `Model.from_state_dict` takes them.
+        Parameters of `Model.from_state_dict`.
     name : str
         Name of the net.
 
     Returns
     -------
     Model
-        It predicts, `model.net` is its net, and `train(model.net, data, weights=model)` goes on from its weights.
+        Model that predicts; `train(model.net, data, weights=model)` trains on from its weights.
 
     Raises
     ------
     ArgumentError, NetError
-        The module is no Sequential, or has a part that is no layer here: the message has its name and place.
+        The module is no Sequential, or has a part that is no layer here; the message has its name and place.
     """
     units = next(iter(getattr(module, "_modules", {}).values()), None)
     has_units = type(units).__module__ == "warpladder.peers.torch.units"  # a module of `to_torch`
@@ -71,7 +73,7 @@ def from_torch(
 
 @called_by_name
 def to_torch(model: Model) -> nn.Sequential:
-    """PyTorch module with the weights of a model, which gives equal outputs for samples in the same units.
+    """PyTorch module with the weights of a model; its outputs are equal for samples in the same units.
 
     Parameters
     ----------
@@ -80,8 +82,8 @@ def to_torch(model: Model) -> nn.Sequential:
     Returns
     -------
     torch.nn.Sequential
-        In evaluation mode, of float32, or float64 for a run in fp64. Its `state_dict` has the names of the model's.
-        Where samples are scaled or standardised, a first module, "units", does it; `module[1:]` is the net alone.
+        Module in evaluation mode, float32, or float64 for a run in fp64. Its `state_dict` has the names of the model's.
+        If samples are scaled or standardised, a first module, "units", does it; `module[1:]` is the net alone.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tables as people have them: text columns, gaps and labels by name, from files and data frames.
+"""Raw tables: text columns, gaps and labels by name, from files and data frames.
 
-It imports errors, files and what is next to it in data. Begin with load.py; text.py reads the text of a file.
+It imports errors, files and modules of data. Begin with load.py; text.py reads the text of a file.
 """

@@ -1,8 +1,8 @@
-"""`TableEncoding`: how a table's columns become the numbers that a net sees, as plain data that a checkpoint stores.
+"""`TableEncoding`: encoding of a table's columns as numbers for a net, as plain data that a checkpoint stores.
 
-A column of numbers: gaps are filled with the median, numbers standardised, and a second number is 1 where a gap was. A
-column of text: a number for each text, 1 where the row has it, and one for gaps. scikit-learn's transformers work them
-out from the training rows.
+Column of numbers: gaps are filled with the median, numbers are standardised, and a second number is 1 for a gap.
+Column of text: a number for each text, 1 if the row has it, and a number for gaps. scikit-learn's transformers compute
+the encoding from the training rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_CATEGORIES = 100  # of a column of text whose values mostly differ
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column of numbers: the net sees (x - mean) / std, and 1 for a gap if training rows had gaps."""
+    """Encoding of a column of numbers: (x - mean) / std, and 1 for a gap if training rows had gaps."""
 
     name: str
     fill: float
@@ -34,11 +34,11 @@ class NumberColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of the numbers that the net sees."""
+        """Names of the numbers that encode the column."""
         return [self.name, f"{self.name} missing"] if self.has_gaps else [self.name]
 
     def apply(self, column: TableColumn, frame: Frame) -> np.ndarray:
-        """(rows, features) float64."""
+        """Encoded column (rows, features) float64. Raises `DataError` for a text that is no number."""
         if column.odd.any():
             row = int(np.argmax(column.odd))
             raise DataError(f"{frame.place(row, self.name)}: {shown(column.texts[row])} is no finite number")
@@ -48,7 +48,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of text: the net sees 1 for the row's category, and 0 for the others; only 0 for an unknown text."""
+    """Encoding of a column of text: 1 for the row's category, 0 for the others; all 0 for an unknown text."""
 
     name: str
     categories: tuple[str, ...]
@@ -56,11 +56,11 @@ class TextColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of the numbers that the net sees."""
+        """Names of the numbers that encode the column."""
         return [f"{self.name}={each}" for each in self.categories] + [f"{self.name} missing"] * self.has_gaps
 
     def apply(self, column: TableColumn, frame: Frame) -> np.ndarray:
-        """(rows, features) float64."""
+        """Encoded column (rows, features) float64."""
         number = {text: index for index, text in enumerate(self.categories)}
         if self.has_gaps:
             number[None] = len(self.categories)  # type: ignore[index]
@@ -82,7 +82,7 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """A column of targets: the net learns (y - mean) / std."""
+    """Standardisation of a column of targets: the net learns (y - mean) / std."""
 
     name: str
     mean: float
@@ -91,11 +91,11 @@ class TargetColumn:
 
 @dataclass(frozen=True)
 class TableEncoding:
-    """Encoding of a table.
+    """Encoding of a table: one encoding for each of its columns.
 
     label : name of the column with the labels; "" if the table has targets.
-    columns : of the features, in the order of the training table.
-    dropped : names of columns that are left out.
+    columns : encodings of the features, in the order of the training table.
+    dropped : names of the columns left out.
     targets : columns with targets; empty if the table has labels.
     """
 
@@ -106,7 +106,7 @@ class TableEncoding:
 
     @property
     def target_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """(outputs,) means and deviations of the targets, float64."""
+        """Means and standard deviations (outputs,) of the targets, float64."""
         return np.array([each.mean for each in self.targets]), np.array([each.std for each in self.targets])
 
     @property
@@ -115,25 +115,25 @@ class TableEncoding:
         return tuple(each.name for each in self.targets) or (self.label,)
 
     def in_units(self, out: np.ndarray) -> np.ndarray:
-        """Outputs of a net (samples, outputs) in the targets' own units, of the same type."""
+        """Outputs of a net (samples, outputs) converted to the targets' own units, in the same type."""
         mean, std = self.target_scale
         return (out * std + mean).astype(out.dtype) if self.targets else out
 
     @property
     def features(self) -> list[str]:
-        """Names of the numbers that the net sees."""
+        """Names of the numbers that encode a row."""
         return [name for column in self.columns for name in column.features]
 
     @classmethod
     def fit(cls, frame: Frame, label: str, dropped: Collection[str], categories: Collection[str]) -> TableEncoding:
-        """Encoding of a training table, which holds features alone.
+        """Encoding computed from a training table that has only features.
 
-        categories : names of columns that hold categories though they look like numbers.
+        categories : names of columns whose numbers are categories.
 
         Raises
         ------
         DataError
-            A column is empty, holds dates, mixes numbers with text, or has a text of its own in most rows.
+            A column is empty, has dates, mixes numbers with text, or has a different text in most rows.
         """
         free = [name for name, column in frame.columns.items() if _is_free_text(column)]
         if free:
@@ -146,13 +146,13 @@ class TableEncoding:
         return cls(label, columns, tuple(dropped))
 
     def apply(self, frame: Frame) -> np.ndarray:
-        """(rows, features) float32 of a table with the columns of the training table, in any order; the label and
-        dropped columns may be missing.
+        """Encoded table (rows, features) float32. The table has the columns of the training table, in any order; the
+        label and dropped columns may be missing.
 
         Raises
         ------
         DataError
-            Columns are missing or there are others, or a value is no number where numbers were trained on.
+            Columns are missing or unknown, or a value in a column of numbers is no number.
         """
         names = [column.name for column in self.columns]
         found = same_columns(frame, names, optional=(*self.learnt, *self.dropped))
@@ -161,12 +161,12 @@ class TableEncoding:
         ).astype(np.float32)
 
     def as_dict(self) -> dict[str, Any]:
-        """The encoding as plain values, for JSON."""
+        """Encoding as plain values, for JSON."""
         return {key: value for key, value in asdict(self).items() if value or key != "targets"}
 
     @classmethod
     def from_dict(cls, value: Any) -> TableEncoding:
-        """The encoding of `as_dict`; `DataError` if the value is damaged."""
+        """Encoding from the values of `as_dict`. Raises `DataError` if they are damaged."""
         try:
             columns = tuple(_column(each) for each in value["columns"])
             targets = tuple(_target(each) for each in value.get("targets", ()))
@@ -187,7 +187,7 @@ def _is_free_text(column: TableColumn) -> bool:
 
 
 def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColumn | TextColumn:
-    """Encoding of a column."""
+    """Encoding of a column, computed from its training rows."""
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 

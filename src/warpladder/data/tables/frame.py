@@ -14,17 +14,17 @@ from ...errors import DataError
 from ...errors.arguments import listed, shown
 from .text import Text
 
-#: Texts, in small letters, that stand for a missing value.
+#: Texts, in lower case, of a missing value.
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "<na>")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*")
 
 
 @dataclass(frozen=True, eq=False)
 class TableColumn:
-    """Values of a column.
+    """Column of a table.
 
-    numbers : (rows,) float64; NaN where a value is missing or no number.
-    texts : (rows,) objects: each value as text, or None where it is missing.
+    numbers : (rows,) float64; NaN for a value that is missing or no number.
+    texts : (rows,) objects: each value as text, or None if missing.
     where : position of row 0, for messages, as "line 2".
     """
 
@@ -35,36 +35,36 @@ class TableColumn:
 
     @cached_property
     def missing(self) -> np.ndarray:
-        """(rows,) True where a value is missing."""
+        """Mask (rows,), True for a missing value."""
         return np.array([text is None for text in self.texts], bool)
 
     @property
     def odd(self) -> np.ndarray:
-        """(rows,) True where a value is there, but is no finite number."""
+        """Mask (rows,), True for a value that is no finite number, and not missing."""
         return np.isnan(self.numbers) & ~self.missing
 
     @property
     def holds_numbers(self) -> bool:
-        """True if a value is there, and every one is a number."""
+        """True if the column has values, and all are numbers."""
         return not self.odd.any() and not self.missing.all()
 
     @property
     def holds_dates(self) -> bool:
-        """True if every value that is there looks like a date."""
+        """True if the column has values, and all look like dates."""
         there = self.texts[~self.missing]
         return len(there) > 0 and all(_DATE.fullmatch(text) for text in there)
 
     def take(self, rows: np.ndarray) -> TableColumn:
-        """The column's values in these rows."""
+        """Column with these rows only."""
         return TableColumn(self.name, self.numbers[rows], self.texts[rows], self.is_number)
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Columns of equal length by name.
+    """Table in memory: columns of equal length by name.
 
     source : name of the table in messages.
-    lines : (rows,) line of each row in its file, from 1, or None where rows are counted from 0.
+    lines : (rows,) line of each row in its file, from 1, or None if rows are counted from 0.
     """
 
     source: str
@@ -78,31 +78,31 @@ class Frame:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows of the table, without its header."""
         return len(next(iter(self.columns.values())).numbers)
 
     def place(self, row: int, name: str) -> str:
-        """Row and column for a message."""
+        """Text with file, row and column, for a message."""
         at = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
         return f"{self.source}: {at}, column {shown(name)}"
 
     def take(self, rows: np.ndarray) -> Frame:
-        """The frame of these rows."""
+        """Frame with these rows only."""
         columns = {name: column.take(rows) for name, column in self.columns.items()}
         return Frame(self.source, columns, None if self.lines is None else self.lines[rows])
 
     def without(self, names: Sequence[str]) -> Frame:
-        """The frame without these columns."""
+        """Frame without these columns."""
         return Frame(self.source, {n: c for n, c in self.columns.items() if n not in names}, self.lines)
 
 
 def from_text(text: Text) -> Frame:
-    """Frame of a file whose first line names the columns.
+    """Frame of a file's text; its first line names the columns.
 
     Raises
     ------
     DataError
-        There are no rows, or headings are missing or occur twice.
+        The file has no rows, or headings are missing or occur twice.
     """
     names = text.row(0)
     if text.rows < 2:
@@ -129,7 +129,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
     Raises
     ------
     DataError
-        There are no rows or columns, a name occurs twice, or a column holds dates or nested values.
+        The table has no rows or columns, a name occurs twice, or a column has dates or nested values.
     """
     import narwhals.stable.v2 as narwhals
 
@@ -160,7 +160,7 @@ def is_data_frame(data: Any) -> bool:
 
 
 def joined(frames: Sequence[Frame], source: str) -> Frame:
-    """Rows of several frames with the same columns, in the order of the first.
+    """Frame with the rows of several frames, which have the same columns, in the order of the first.
 
     Raises
     ------
@@ -183,14 +183,14 @@ def joined(frames: Sequence[Frame], source: str) -> Frame:
 
 
 def same_columns(frame: Frame, names: Sequence[str], optional: Sequence[str] = ()) -> Frame:
-    """The frame with its columns in this order.
+    """Frame with its columns in this order.
 
-    optional : names that may be missing, and others that may be there in addition.
+    optional : names of columns that may be missing, or may be present in addition.
 
     Raises
     ------
     DataError
-        Columns are missing, or there are others: the message names them.
+        Columns are missing or unknown; the message names them.
     """
     lacks = [name for name in names if name not in frame.columns and name not in optional]
     odd = [name for name in frame.names if name not in names and name not in optional]

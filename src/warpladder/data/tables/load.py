@@ -1,4 +1,4 @@
-"""`table`: a data set of a table as people have it, from files or a data frame."""
+"""`table`: data set of a raw table, from files or a data frame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
 def is_table(name: str) -> bool:
-    """True if the name of a data set is that of a table's file, or of several with commas between."""
+    """True if a data set's name is the file of a table, or several files separated by commas."""
     return all(part.lower().endswith(SUFFIXES) for part in name.split(","))
 
 
@@ -47,35 +47,35 @@ def table(
 ) -> Dataset:
     """Data set of a table: columns of text, gaps, numbers in any unit, and the label by its name.
 
-    Text becomes a number for each category, gaps are filled and marked, numbers are standardised, as the training rows
-    say; a checkpoint stores how, so that `predict` takes such a table again. A seed splits the rows, each class in the
-    same shares: a fifth to test with, a tenth to validate with.
+    Text becomes a number for each category, gaps are filled and marked, numbers are standardised, by the training rows;
+    a checkpoint stores this encoding, so that `predict` takes raw tables too. A seed splits the rows, each class in
+    equal shares: a fifth to test with, a tenth to validate with.
 
     Parameters
     ----------
     source : path, list of paths, or data frame
-        Text with the columns' names in the first line; gzipped or not; or a data frame of pandas or polars.
+        Text file with the columns' names in the first line, gzipped or not; or a data frame of pandas or polars.
     label : str
         Name of the column with the labels: texts, whole numbers or bool.
     target : str or sequence of str
-        Names of columns of numbers to predict, in place of a label. A net learns them with mean 0 and deviation 1;
+        Names of columns of numbers to predict, instead of a label. A net learns them with mean 0 and deviation 1;
         predictions are in their own units.
     test : as source, optional
         Table to test with, with or without the label; the source's rows then train and validate.
     drop, category : sequences of str
-        Columns to leave out; columns of numbers that stand for categories.
+        Columns to leave out; columns whose numbers are categories.
     validation, limit : int, optional
-        Rows to validate with; at most this many rows that train.
+        Number of rows to validate with; most rows to train on.
     seed : int
     encoding : TableEncoding, optional
-        That of a trained net, in place of one that is worked out here.
+        Encoding of a trained net; by default it is computed here.
     whole : bool
-        True to have all rows in the test part, to score a trained net with.
+        True puts all rows into the test part, to score a trained net.
 
     Raises
     ------
     DataError
-        One line with file, line, column and remedy.
+        The table has an error; the message is one line with file, line, column and remedy.
     """
     frame = read_frame(source)
     targets = [target] if isinstance(target, str) else list(target)
@@ -121,7 +121,7 @@ def table(
 
 
 def read_frame(source: Any) -> Frame:
-    """Frame of a path, several paths (a list, or with commas between), or a data frame."""
+    """Frame of a path, several paths (a list, or text with commas), or a data frame."""
     if is_data_frame(source):
         return from_data_frame(source, "data frame")
     if isinstance(source, str):
@@ -135,7 +135,9 @@ def read_frame(source: Any) -> Frame:
 
 
 def targets_of(frame: Frame, names: Sequence[str]) -> np.ndarray:
-    """Targets (rows, outputs) float64 of columns of numbers; `DataError` names the first cell that is none."""
+    """Targets (rows, outputs) float64 of columns of numbers. Raises `DataError` with the first cell that is no
+    number.
+    """
     for name in names:
         column = frame.columns[name]
         if (wrong := column.missing | column.odd).any():
@@ -148,12 +150,12 @@ def targets_of(frame: Frame, names: Sequence[str]) -> np.ndarray:
 
 
 def _target(name: str, values: np.ndarray) -> TargetColumn:
-    """Mean and deviation of the training rows' targets (rows,); a deviation of 0 counts as 1."""
+    """Mean and standard deviation of the training rows' targets (rows,); a deviation of 0 is replaced by 1."""
     return TargetColumn(name, float(values.mean()), float(values.std()) or 1.0)
 
 
 def _learnt_of(frame: Frame, learnt: Sequence[str], has_targets: bool) -> np.ndarray | None:
-    """Labels or targets of a table to test with; None if it lacks their columns."""
+    """Labels or targets of a test table; None if it lacks their columns."""
     if any(name not in frame.columns for name in learnt):
         return None
     return targets_of(frame, learnt) if has_targets else label_of(frame, learnt[0])
@@ -183,7 +185,7 @@ def label_of(frame: Frame, name: str) -> np.ndarray:
 def _check_names(
     frame: Frame, learnt: list[str], has_label: bool, drop: Sequence[str], category: Sequence[str]
 ) -> list[str]:
-    """Names of the label or the targets, if all names are those of columns."""
+    """Names of the label or the targets, after a check that all names are columns."""
     if not learnt:
         likely = [name for name in (frame.names[-1], frame.names[0]) if not _counts(frame.columns[name])]
         hint = f"; perhaps {shown(likely[0])}" if likely else ""
@@ -207,13 +209,13 @@ def _check_names(
 
 
 def _counts(column: TableColumn) -> bool:
-    """True if a column counts its rows, as an index does."""
+    """True if a column numbers its rows, like an index."""
     numbers = column.numbers
     return len(numbers) > 2 and bool((np.diff(numbers) == 1).all())
 
 
 def _counting(frame: Frame) -> tuple[str, ...]:
-    """Names of columns that only count the rows, with a warning: they are left out."""
+    """Names of columns that only number the rows, with a warning that they are left out."""
     found = tuple(name for name, column in frame.columns.items() if _counts(column))
     if found:
         warnings.warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out", stacklevel=3)
@@ -227,6 +229,6 @@ def _limited(train: np.ndarray, limit: int, seed: int) -> np.ndarray:
 
 
 def samples_of(source: Any, encoding: TableEncoding) -> np.ndarray:
-    """(rows, features) float32 of a table to predict: a path, a data frame, or a mapping of columns."""
+    """Encoded samples (rows, features) float32 of a table to predict: a path, a data frame, or a mapping of columns."""
     frame = read_frame(source)
     return encoding.apply(frame)

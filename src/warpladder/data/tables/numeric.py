@@ -1,5 +1,5 @@
-"""Tables of pixels or features with an optional header: whole numbers 0 to 255 or any finite numbers, and names of
-classes in the first column. text.py reads the text.
+"""Reader of tables of pixels or features with an optional header: whole numbers 0 to 255 or any finite numbers, and
+names of classes in the first column. text.py reads the text.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _WHOLE = re.compile(r"\+?([0-9]{1,20})(?:\.0*)?")
 
 @dataclass(frozen=True)
 class CsvTable:
-    """Content of a file.
+    """Content of a CSV file.
 
     header : names of the columns, or None.
     cells : (rows, columns) uint8, or float32 for any numbers.
-    names : (rows,) str: the first column if it holds text, which is then not among the cells; None if it holds numbers.
+    names : (rows,) str: the first column if it is text, which is then not in `cells`; None if it is numbers.
     """
 
     header: tuple[str, ...] | None
@@ -39,13 +39,13 @@ class CsvTable:
 
 
 def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) -> CsvTable:
-    """Read a whole table; `DataError` names the line of the first wrong cell.
+    """Read a whole table. Raises `DataError` with the line of the first wrong cell.
 
     Parameters
     ----------
     reader : Reader
     names : bool
-        True if the first column may hold names of classes: text in every row.
+        True if the first column may be names of classes: text in every row.
     numbers : bool
         True if cells may be any finite numbers, not only whole numbers from 0 to 255.
     """
@@ -53,7 +53,7 @@ def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) ->
 
 
 class _Rows:
-    """Rows of a table. first : number of the first row below the header."""
+    """Rows of a table while it is read. first : index of the first row below the header."""
 
     def __init__(self, reader: Reader, text: Text, numbers: bool) -> None:
         self.reader, self.text, self.numbers = reader, text, numbers
@@ -61,7 +61,7 @@ class _Rows:
         self.first = 0
 
     def table(self, may_name: bool) -> CsvTable:
-        """The table; `may_name` as `names` of `read_table`."""
+        """Table of all rows; `may_name` is `names` of `read_table`."""
         named = self._find_header(may_name)
         if self.first == self.text.rows:
             self.reader.fail("has a header but no rows")
@@ -85,7 +85,7 @@ class _Rows:
         return named
 
     def _names(self) -> np.ndarray:
-        """Labels (rows,) that are text, as all labels have to be."""
+        """Labels (rows,) of the first column as text. Raises `DataError` if one is missing or a number."""
         cells = self.text.columns[0][self.first :].to_pylist()
         for row, cell in enumerate(cells, self.first):
             if not cell:
@@ -119,7 +119,7 @@ class _Rows:
         return out
 
     def _refuse(self, row: int, column: int, last: int) -> NoReturn:
-        """Report what is wrong with a cell."""
+        """Raise `DataError` for a wrong cell, with its line, column and content."""
         wanted = "finite number" if self.numbers else "whole number 0 to 255"
         cell = self.text.columns[column][row].as_py()
         if not cell:

@@ -16,7 +16,7 @@ from ..sniff import looks_like
 
 _LIMIT = 2**32  # bytes of text
 _LONGEST_LINE = 2**20
-#: A number as tables write it.
+#: Pattern of a number in a table.
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)", re.DOTALL)
@@ -24,7 +24,7 @@ _ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)", re.DOTALL)
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """Cells of a file, the first line among them.
+    """Cells of a file as text, with those of the first line.
 
     columns : an Arrow array of strings (rows,) for each column, without spaces around a cell.
     separator : character between cells.
@@ -36,28 +36,28 @@ class Text:
     content: memoryview
 
     def row(self, number: int) -> list[str]:
-        """Cells of a row, counted from 0."""
+        """Cells of a row, as text; rows are counted from 0."""
         return [column[number].as_py() for column in self.columns]
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows of the text, with its header."""
         return len(self.columns[0])
 
     def line(self, row: int) -> int:
-        """Line of a row in the file, from 1: blank lines count."""
+        """Line number of a row in the file, from 1, blank lines included."""
         return _line(self.content, row)
 
     def lines(self) -> np.ndarray:
-        """(rows,) line of each row, from 1."""
+        """Line numbers (rows,) of all rows, from 1."""
         text = bytes(self.content).removeprefix(b"\xef\xbb\xbf")
         found = [number for number, line in enumerate(_LINE_END.split(text), 1) if line.strip()]
         return np.array(found[: self.rows] if len(found) >= self.rows else range(1, self.rows + 1))
 
     def numbers(self, column: int) -> np.ndarray:
-        """Cells of a column as float64 (rows,); NaN where a cell is no finite number.
+        """Cells of a column as float64 (rows,); NaN for a cell that is no finite number.
 
-        Where cells are not separated by commas, a number may have a decimal comma.
+        If cells are not separated by commas, a number may have a decimal comma.
         """
         import pyarrow
         import pyarrow.compute as compute
@@ -79,7 +79,7 @@ class Text:
 
 
 def read_text(reader: Reader) -> Text:
-    """Read a table's text; `DataError` names the file and the line.
+    """Read a table's text. Raises `DataError` with the file and the line.
 
     Cells are separated by commas, semicolons, tabs or bars: the first line decides.
     """
@@ -162,7 +162,7 @@ def _separator(line: str) -> str:
 
 
 def _line(content: memoryview, row: int) -> int:
-    """Line, from 1, of a row, from 0: rows are the lines that are not blank."""
+    """Line number, from 1, of a row, from 0: blank lines are no rows."""
     for number, line in enumerate(_LINE_END.split(bytes(content).removeprefix(b"\xef\xbb\xbf")), 1):
         if line.strip():
             if row == 0:
