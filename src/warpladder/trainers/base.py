@@ -1,6 +1,6 @@
-"""`Trainer`: the contract of everything that trains a net, a range of steps of an epoch at a time.
+"""`Trainer`: contract of all trainers of a net, which train a range of steps of an epoch at a time.
 
-Graphs and whole-epoch kernels have no calls for each layer, and resuming, Ctrl-C and trajectories need the range.
+Graphs and whole-epoch kernels have no calls for each layer; resuming, Ctrl-C and trajectories need the range.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepLog:
-    """Report on a range of steps of one epoch.
+    """Losses and numbers of correct samples of a range of steps in one epoch.
 
     loss : (steps,) float64, each batch's mean loss before its update.
     correct : (steps,) int64, samples whose largest logit is their label's; zeros for MSELoss.
@@ -45,12 +45,12 @@ class StepLog:
 
     @classmethod
     def without_loss(cls, size: np.ndarray) -> StepLog:
-        """Log of steps whose losses and correct samples were not computed; size : (steps,) int64, of each batch."""
+        """Log of steps without losses and correct samples; size : (steps,) int64, samples of each batch."""
         return cls(np.zeros(0), np.zeros(0, np.int64), size, has_loss=False)
 
     @classmethod
     def joined(cls, logs: Sequence[StepLog]) -> StepLog:
-        """Log of at least one consecutive range of one epoch, as one range."""
+        """Log of consecutive ranges of one epoch, at least one, as a single range."""
         loss, correct, size = (
             np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size")
         )
@@ -69,13 +69,13 @@ class StepLog:
 
 @dataclass(frozen=True)
 class State:
-    """State of training, copied to the host: float32, or float64 from a trainer in fp64 and from the reference.
+    """State of a training on the host: float32, or float64 from a trainer in fp64 and from the reference.
 
     params : (param_count,), in the order of `params.param_slices`.
-    slots : (param_count,) for each of `Optimizer.slots`, by name; missing ones are zeros.
-    step : number of updates made, for the schedule and the optimizer's corrections.
+    slots : (param_count,) for each of `Optimizer.slots`, by name; missing slots are zeros.
+    step : number of updates so far, for the schedule and the optimizer's corrections.
     buffers : (buffer_count,), running means and variances in the order of `params.buffer_slices`; None for the initial
-        ones, or where there are none. Each batch moves them, and no optimizer does.
+        ones, or without any. Each batch moves them; the optimizer does not.
     """
 
     params: np.ndarray
@@ -84,12 +84,12 @@ class State:
     buffers: np.ndarray | None = None
 
     def slot(self, name: str) -> np.ndarray:
-        """One of the slots, (param_count,); zeros if it is not among `slots`."""
+        """Slot (param_count,) of this name; zeros if it is not among `slots`."""
         found = self.slots.get(name)
         return np.zeros_like(self.params) if found is None else found
 
     def buffers_of(self, net: Net) -> np.ndarray:
-        """Buffers (buffer_count,), the initial ones if there are none."""
+        """Buffers (buffer_count,), by default the net's initial ones."""
         return initial_buffers(net) if self.buffers is None else self.buffers
 
     def but(self, **changes: Any) -> State:
@@ -97,14 +97,14 @@ class State:
         return replace(self, **changes)
 
     def copied(self, dtype: Any = None) -> State:
-        """Copy of the state, converted if a dtype is passed."""
+        """Copy of the state, converted to dtype if it is not None."""
         return State(
             np.array(self.params, dtype), {name: np.array(slot, dtype) for name, slot in self.slots.items()}, self.step,
             None if self.buffers is None else np.array(self.buffers, dtype),
         )  # fmt: skip
 
     def bits(self) -> bytes:
-        """Parameters, slots, buffers and count of updates as bytes: the same for equal states, and for no others."""
+        """Parameters, slots, buffers and number of updates as bytes, equal if and only if the states are equal."""
         return b"".join(
             [
                 self.params.tobytes(),
@@ -116,19 +116,20 @@ class State:
 
 
 class Trainer(ABC):
-    """Network in training: the contract of rungs and peers.
+    """Net in training: the contract of rungs and peers.
 
     A trainer is built with an initial `State`, gets a data set by `load`, and then runs steps.
 
     Attributes
     ----------
     tuned : NetPlan or None
-        Choices that `load` made by measuring, and that a run must follow to repeat bit for bit; None if it chooses
+        Choices that `load` made by measuring, which a run must follow to repeat bit for bit; None if it measures
     nothing. If set before `load`, they are followed instead of measured.
     say : callable or None
         Called with a line about each long part of `load`.
     has_cheap_calls : bool
-        False if each call of `predict` prepares anew: then few calls with many samples are made. Such a trainer cuts
+        False if each call of `predict` prepares anew: callers then make few calls with many samples. Such a trainer
+        cuts
         the samples itself, so that its activations stay small.
     """
 
@@ -140,18 +141,18 @@ class Trainer(ABC):
 
     @abstractmethod
     def load(self, dataset: Dataset) -> None:
-        """Take a training set. Must be called before `run`; may be called again with another set."""
+        """Load a training set. Must be called before `run`; may be called again with another set."""
 
     @abstractmethod
     def run(self, order: Order, first: int, last: int) -> StepLog:
-        """Train steps first..last-1 of the epoch that `order` names.
+        """Train steps first..last-1 of the epoch of `order`.
 
         Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order. In an epoch without
         losses (`config.has_loss(order.epoch)` is False), the log is `StepLog.without_loss`.
         """
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
-        """Train whole epochs: to the bit, the logs, weights and slots of `run` of all steps of each order.
+        """Train whole epochs: logs, weights and slots equal those of `run` on each order, bit for bit.
 
         In an epoch of one step, starting it and reading its loss take the host as long as the step itself: a trainer
         may send many epochs before it waits.
@@ -160,22 +161,22 @@ class Trainer(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Copy of parameters and slots, and the number of updates made."""
+        """Copy of the parameters and slots, and the number of updates so far."""
 
     @abstractmethod
     def set_state(self, state: State) -> None:
-        """Replace parameters, slots and the number of updates made."""
+        """Replace the parameters, the slots and the number of updates."""
 
     @abstractmethod
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        """(samples, *out_shape) of the state's type: the net's output for any number of samples (uint8 or float32)."""
+        """Net's outputs (samples, *out_shape), in the state's dtype, for uint8 or float32 samples x times scale."""
 
     def memory(self) -> dict[str, int]:
-        """Bytes held, by component: parameters, input, activations, gradients, ... (what applies)."""
+        """Bytes of memory by component that the trainer has: parameters, input, activations, gradients, ..."""
         return {}
 
     def flops(self) -> int:
-        """FLOPs to train one sample here, fewer than the net's if a layer has a cheaper form; a time below is false."""
+        """FLOPs to train one sample, fewer than the net's if a layer has a cheaper algorithm. They bound true times."""
         return self.net.train_flops
 
     def peak(self) -> float | None:
@@ -183,15 +184,15 @@ class Trainer(ABC):
         return None
 
     def spans(self) -> dict[str, float]:
-        """Seconds since the trainer was built, by named part (compile, upload, ...), as far as it counts them."""
+        """Seconds since the trainer was built, by named part (compile, upload, ...), for the parts that it measures."""
         return {}
 
     def sources(self) -> Sequence[type | Path]:
-        """Classes and files that show how this trainer computes, for a reader who compares rungs, after `load`."""
+        """Classes and files that show how this trainer computes, for a comparison of rungs; call it after `load`."""
         return [type(self)]
 
     def close(self) -> None:
-        """Release what the trainer holds; it cannot be used afterwards."""
+        """Release the trainer's resources; it cannot be used afterwards."""
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +202,7 @@ class Trainer(ABC):
 
 
 def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, int]]:
-    """Runs of consecutive epochs with losses, or without: (True if they have losses, number of epochs) each."""
+    """Ranges of consecutive epochs with equal has_loss: (True if they have losses, number of epochs) each."""
     return [
         (has_loss, len(list(part)))
         for has_loss, part in groupby(orders, key=lambda order: config.has_loss(order.epoch))
@@ -209,7 +210,7 @@ def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, i
 
 
 def check_fit(net: Net, dataset: Dataset, config: TrainConfig | None = None) -> None:
-    """Raise `DataError` where the dataset cannot train the net with these settings; every trainer's `load` calls it."""
+    """Raise `DataError` if the data set cannot train the net with these settings; every trainer's `load` calls it."""
     if dataset.in_shape != net.in_shape:
         hint = nhwc_hint(dataset.train_x.shape, net.in_shape)
         raise DataError(
@@ -247,13 +248,13 @@ def check_fit(net: Net, dataset: Dataset, config: TrainConfig | None = None) -> 
 
 
 def smallest_batch(config: TrainConfig, samples: int) -> int:
-    """Samples of the smallest batch in an epoch."""
+    """Number of samples in the smallest batch of an epoch."""
     batch = config.batch(samples)
     return batch if config.drop_last else samples % batch or batch
 
 
 def check_binary(net: Net, dataset: Dataset) -> None:
-    """Raise `DataError` where targets of BCEWithLogitsLoss are not from 0 to 1."""
+    """Raise `DataError` if targets of BCEWithLogitsLoss are outside 0 to 1."""
     for part in ("train", "valid", "test"):
         x, y = getattr(dataset, f"{part}_x"), getattr(dataset, f"{part}_y")
         if x is None or not len(x):
@@ -268,31 +269,31 @@ def check_binary(net: Net, dataset: Dataset) -> None:
 
 
 def check_no_weights(dataset: Dataset, name: str) -> None:
-    """Raise `RungError` for a trainer, named `name`, that cannot weight samples, where the data set's have weights."""
+    """Raise `RungError` if the data set has weights of samples, for a trainer, named `name`, without them."""
     if dataset.train_weight is not None:
         raise RungError(f"{name} has no weights of samples, and {dataset.name} has some: leave them or {name} out")
 
 
 def goals(net: Net, y: np.ndarray | None) -> np.ndarray | None:
-    """Goals of samples for a net, of their labels or targets `y`: labels (samples,) int32, or targets (samples,
-    outputs) float32; None where the net's input is its target.
+    """Goals of samples from their labels or targets `y`: labels (samples,) int32, or targets (samples, outputs)
+    float32; None if the net's input is its target.
     """
     return y if y is not None and (isinstance(net.loss, CrossEntropyLoss) or y.ndim == 2) else None
 
 
 def check_samples(net: Net, x: np.ndarray) -> None:
-    """Raise `DataError` where samples to predict, (n, ...), have another shape; every trainer's `predict` calls it."""
+    """Raise `DataError` if samples to predict, (n, ...), have another shape; every trainer's `predict` calls it."""
     if x.shape[1:] != net.in_shape:
         raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, got {x.shape[1:]}")
 
 
 def not_loaded(net: Net) -> DataError:
-    """Error of a trainer's `run` before its `load`."""
+    """Error for a trainer's `run` before its `load`."""
     return DataError(f"net {net.name!r} has nothing to train on: call load(dataset) before run")
 
 
 def check_range(config: TrainConfig, order: Order, samples: int, first: int, last: int) -> None:
-    """Raise where a range of steps does not exist; every trainer's `run` calls it."""
+    """Raise `ConfigError` if a range of steps does not exist in the epoch; every trainer's `run` calls it."""
     if order.n != samples:
         raise ConfigError(f"the order is over {order.n} samples, the training set has {samples}")
     if not 0 <= first <= last <= config.steps(samples):

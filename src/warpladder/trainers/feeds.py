@@ -1,4 +1,4 @@
-"""Feeds: how a step's samples reach the buffers that the first layer and the loss read."""
+"""Feeds of the layerwise trainer: copies of a step's samples into the buffers of the first layer and the loss."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ArrayFeed:
-    """Data set in memory as it is stored, the host's or the GPU's, next to x; a step's rows are gathered and scaled.
+    """Feed from a data set in the memory of the host or the GPU; it gathers and scales a step's rows into x.
 
     x : (capacity, *in_shape) float32, which `slices` writes.
-    target, goals : (capacity, ...) array that it writes too, and the rows (samples, ...) that it takes; or None.
+    target, goals : (capacity, ...) array that `slices` writes, and its source rows (samples, ...); or None.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ArrayFeed:
         self.bytes = dataset.train_x.nbytes + (0 if goals is None else goals.nbytes)
 
     def begin(self, order: Order, first: int, last: int) -> None:
-        """Look up which samples steps first..last-1 take."""
+        """Compute the indices of the samples in steps first..last-1."""
         self.first = first
         self.indices = self.xp.asarray(order.indices(first * self.batch, min(last * self.batch, self.samples)))
 
@@ -44,7 +44,7 @@ class ArrayFeed:
         return min(self.batch, self.samples - step * self.batch)
 
     def slices(self, step: int) -> Iterator[int]:
-        """Bring in a step's samples, no more at a time than the buffers hold; yields how many came."""
+        """Copy a step's samples into the buffers, as many at a time as fit; yields the number of samples copied."""
         start = (step - self.first) * self.batch
         indices = self.indices[start : start + self.batch]
         capacity = len(self.gather.x)

@@ -1,4 +1,4 @@
-"""`GraphedTrainer`: the launches of many steps, sent by one call."""
+"""`GraphedTrainer`: the launches of many steps in one CUDA graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GraphedTrainer(KernelTrainer):
     """Trainer by CUDA graphs of 1, 2, 4, 8 ... steps, which make up any range: the device counts the resident feed's
     steps.
 
-    Arguments are those of `KernelTrainer`, without a feed.
+    Its arguments are those of `KernelTrainer`, without a feed.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:
-        """Drop a data set's graphs and, by kind, their calls (or stages) and the most steps of a graph."""
+        """Delete a data set's graphs and, by kind of step, their calls or stages and the longest graph's steps."""
         self.graphs: dict[tuple[Kind, int], Graph] = {}
         self.steps: dict[Kind, tuple[list[Call], list[Call], list[Stage]]] = {}
         self.most: dict[Kind, int] = {}
@@ -87,14 +87,14 @@ class GraphedTrainer(KernelTrainer):
         return logs
 
     def _send(self, kind: Kind, count: int) -> None:
-        """Queue this many steps of one kind, in graphs as long as there are."""
+        """Queue `count` steps of one kind, in graphs as long as possible."""
         while count > 0:
             steps = self._steps(kind, count)
             self._graph(kind, steps).send()
             count -= steps
 
     def _steps(self, kind: Kind, alike: int) -> int:
-        """Largest power of two of steps that are left and that a graph should hold."""
+        """Number of steps of the next graph: the largest power of two up to the steps left and up to NODES nodes."""
         if kind not in self.most:
             self.most[kind] = max(1, NODES // max(1, sum(len(self.program(part)) for part in self._slices(*kind))))
         return 1 << (min(alike, self.most[kind]).bit_length() - 1)
@@ -119,7 +119,7 @@ class GraphedTrainer(KernelTrainer):
         return found
 
     def _overlapped(self, parts: list[list[Stage]]) -> list[Call]:
-        """The calls of a step's slices, one slice after the other; where gradients are used, all have been computed."""
+        """Calls of a step's slices in sequence; those that use gradients follow all launches that compute them."""
         out: list[Call] = []
         for stages in parts:
             using = [call for stage in stages if stage.phase in USING for call in stage.launches]

@@ -1,4 +1,4 @@
-"""Trainer of every rung that computes layer by layer."""
+"""Trainer of the rungs that compute layer by layer."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ GPU_SLICE_BYTES = 4 << 30
 class Batch:
     """Buffers of one batch, and the ops bound to them.
 
-    activations : activations[i] enters layer i, the last leaves the net; (capacity, *shape).
-    gradients : of the same shapes; None where none is needed.
-    ops : each with its layer's index. loss : None in buffers that only predict.
+    activations : inputs of each layer, then the net's output; (capacity, *shape).
+    gradients : arrays of the same shapes; None where none is needed.
+    ops : (layer's index, op) each. loss : None in buffers that only predict.
     """
 
     capacity: int
@@ -49,11 +49,11 @@ class Batch:
 
 
 class LayerwiseTrainer(Trainer):
-    """Trainer that walks the layers forward, then backward, then updates; everything is bound once.
+    """Trainer that calls the layers' ops forward, then backward, then the update; all ops are bound once.
 
     table : implementation of each operation. around : context of all arithmetic, for a library's threads.
     xp : numpy or cupy. dtype : "float32" or "float64", of everything.
-    sums : "float64" to add the gradients of a batch's samples, rounded once; None for `dtype`.
+    sums : "float64" to add the gradients of a batch's samples in float64, rounded once; None for `dtype`.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class LayerwiseTrainer(Trainer):
         return Batch(capacity, activations, gradients, ops)
 
     def _parameters(self, named: dict[str, Array], number: int) -> tuple[Array | None, Array | None]:
-        """A layer's weight and bias, or their gradients; a layer without bias adds zeros, whose gradient is unused."""
+        """Weight and bias of a layer, or their gradients; without a bias, zeros whose gradient is unused."""
         weight, bias = named.get(f"{number}.weight"), named.get(f"{number}.bias")
         return weight, self.xp.zeros(len(weight), weight.dtype) if bias is None and weight is not None else bias
 
@@ -171,14 +171,14 @@ class LayerwiseTrainer(Trainer):
         return log if has_loss else StepLog.without_loss(log.size)
 
     def _begin(self, mask_key: int, position: int) -> None:
-        """Let ops that draw masks get ready for a slice of samples from this position of an epoch's order on."""
+        """Prepare the ops that draw masks for a slice of samples from this position of an epoch's order on."""
         assert self.batch is not None
         for i, op in self.batch.ops:
             if self.net.layers[i].is_random:
                 op.begin(layer_key(mask_key, i), position)
 
     def _pass(self, n: int, has_loss: bool) -> None:
-        """Leave the gradient of the n buffered samples in `summed`, and with `has_loss` their loss and correct ones."""
+        """Compute the gradient of the n buffered samples into `summed`; with `has_loss`, loss and correct ones too."""
         batch = self.batch
         assert batch is not None and batch.loss is not None
         for _, op in batch.ops:
@@ -190,7 +190,7 @@ class LayerwiseTrainer(Trainer):
                 op.backward(n)
 
     def _reported(self) -> tuple[float, int]:
-        """Mean loss and correct samples of the last pass; of CuPy's arrays, a wait for the GPU."""
+        """Mean loss and number of correct samples of the last pass; with CuPy, reading them waits for the GPU."""
         assert self.batch is not None and self.batch.loss is not None
         return float(self.batch.loss.loss[0]), int(self.batch.loss.correct[0])
 
@@ -263,7 +263,7 @@ class LayerwiseTrainer(Trainer):
         return held
 
     def sources(self) -> list[Path]:
-        """The file of each operation: layers, loss and update."""
+        """Source file of each operation: layers, loss and update."""
         ops: list[object] = [] if self.batch is None else [*(op for _, op in self.batch.ops), self.batch.loss]
         return [Path(inspect.getfile(type(op))) for op in (*ops, self.update) if op is not None]
 
@@ -284,7 +284,7 @@ def _address(array: Array) -> int:
 
 
 def _bytes(arrays: list, *seen: Array) -> int:
-    """Bytes of distinct memory in a list of arrays, some of them views of each other or of `seen`."""
+    """Bytes of distinct memory in a list of arrays, some of which are views of each other or of `seen`."""
     starts = {_address(a) for a in seen}
     total = 0
     for a in arrays:

@@ -1,4 +1,4 @@
-"""Shares of samples in the mean of their batch, for weights of samples and of classes."""
+"""Shares of samples in the mean of their batch, from weights of samples and of classes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def has_shares(loss: Loss, dataset: Dataset) -> bool:
-    """True if a mean over a batch has other weights than one over its size."""
+    """True if a mean over a batch is weighted by samples or by classes."""
     return dataset.train_weight is not None or (isinstance(loss, CrossEntropyLoss) and loss.weight is not None)
 
 
 class BatchShares:
-    """Shares of the samples of a training set, batch by batch: a sample's weight over the sum of its batch's factors.
+    """Shares of a training set's samples: a sample's weight over the sum of its batch's factors.
 
-    A batch whose factors add up to 0 has shares of 0.
+    A batch whose factors sum to 0 has shares of 0.
     """
 
     def __init__(self, loss: Loss, dataset: Dataset, config: TrainConfig) -> None:
@@ -35,11 +35,11 @@ class BatchShares:
 
     @classmethod
     def of(cls, loss: Loss, dataset: Dataset, config: TrainConfig) -> BatchShares | None:
-        """Shares for a loss and a training set, or None if every share is one over the size of the batch."""
+        """Shares for a loss and a training set; None if every share is 1 / batch size."""
         return cls(loss, dataset, config) if has_shares(loss, dataset) else None
 
     def at(self, indices: np.ndarray) -> np.ndarray:
-        """Shares (count,) float64 of samples that begin with a batch's first one: their indices (count,) in the set."""
+        """Shares (count,) float64 of samples `indices` (count,) of the set, which begin with a batch's first one."""
         if not len(indices):
             return np.zeros(0)
         totals = np.add.reduceat(self.factors[indices], np.arange(0, len(indices), self.batch))
@@ -47,13 +47,13 @@ class BatchShares:
         return self.own[indices] * np.repeat(inverse, self.batch)[: len(indices)]
 
     def steps(self, order: Order, first: int, last: int) -> np.ndarray:
-        """Shares of the samples of steps first..last-1 of an epoch, in their order."""
+        """Shares of the samples of steps first..last-1 of an epoch, in their order, float64."""
         return self.at(order.indices(first * self.batch, min(last * self.batch, order.n)))
 
 
 def goals_with_weights(net: Net, dataset: Dataset) -> np.ndarray | None:
-    """Goals of a training set for programs that gather them with its samples, as `goals`; with weights of samples
-    (samples, columns) float32, the label or the targets and last the weight.
+    """Goals of a training set for programs that gather them with its samples, as `goals`; with weights of samples,
+    (samples, columns) float32: the label or targets, then the weight.
     """
     goal = goals(net, dataset.train_y)
     if dataset.train_weight is None:

@@ -1,8 +1,8 @@
 """Streams of a captured step: launches that touch different memory run concurrently on side streams of a CUDA graph.
 
-`Overlapped` is one step: launches on which no later one depends, a weight's gradient above all, leave the main stream.
-`Interleaved` is many steps, in which a launch waits only for those that it depends on, of its own step or of earlier
-ones: the next step's samples are gathered while this step's gradients are computed.
+`Overlapped` is one step: launches on which no later one depends, such as a weight gradient, leave the main stream.
+`Interleaved` is several steps, in which a launch waits only for the launches that it depends on, of its own step or of
+earlier ones: the next step's samples are gathered while this step's gradients are computed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ SIDES = 7
 
 
 def depends(later: Call, earlier: Call) -> bool:
-    """True if a later call must wait: one of both writes memory that the other touches, or their memory is unknown."""
+    """True if a later call must wait: one call writes memory that the other touches, or their memory is unknown."""
     return earlier.touches is None or later.touches is None or earlier.touches.before(later.touches)
 
 
 def on_side_stream(stages: Sequence[Stage]) -> list[list[bool]]:
     """True for each call of each stage of one step that runs on a side stream.
 
-    All `prepare` calls do. So does a call that no later call depends on, other than side calls of its own stage, which
-    the stage's stream keeps in order. The last calls of the last stage stay on the main stream: nothing follows them.
+    All `prepare` calls run on side streams. So does a call on which no later call depends, except side calls of its own
+    stage, whose order the stage's stream preserves. The last calls of the last stage stay on the main stream.
     """
     sides = [[stage.phase == "prepare"] * len(stage.launches) for stage in stages]
     later: list[tuple[int, bool, Call]] = []
@@ -54,7 +54,7 @@ def on_side_stream(stages: Sequence[Stage]) -> list[list[bool]]:
 class Overlapped(Call):
     """Stages of one step in order, with the calls of `on_side_stream` on two side streams.
 
-    A forward pass waits for what its segment prepared. Stages take turns at the side streams, because one layer's
+    A forward pass waits for its segment's prepared data. Stages alternate between the side streams, because one layer's
     weight gradient seldom fills a GPU. The main stream waits for both side streams at the end.
     """
 
@@ -84,7 +84,7 @@ class Overlapped(Call):
             main.wait(side.record())
 
     def _needs_prepared(self, stage: Stage, number: int) -> bool:
-        """True if this call of a forward pass waits for prepared data; the last one always does, for later stages."""
+        """True if call `number` of a forward pass waits for prepared data; the last one always waits."""
         prepares = [
             call
             for other in self.stages
@@ -96,7 +96,7 @@ class Overlapped(Call):
 
 @dataclass(frozen=True)
 class ScheduledCall:
-    """Call of interleaved steps: number in a step, stream (0 is the main one), and scheduled calls to wait for."""
+    """Call of interleaved steps: number in a step, stream (0 is the main one), and calls for which it waits."""
 
     call: int
     stream: int
@@ -104,9 +104,9 @@ class ScheduledCall:
 
 
 class Interleaved(Call):
-    """Calls of several equal steps: those with dependents in order on the main stream, all others on side streams.
+    """Calls of several equal steps: calls with dependents in order on the main stream, all others on side streams.
 
-    stages : of a step that follows an equal step, in an order in which one stream could run them.
+    stages : stages of a step that follows an equal step, in an order in which one stream could run them.
     """
 
     name = "interleaved steps"
@@ -136,9 +136,9 @@ class Interleaved(Call):
 
 
 def dependences(calls: Sequence[Call]) -> list[list[int]]:
-    """Calls that each call of a step waits for, as distances back in the sequence of all calls, without indirect ones.
+    """Direct dependences of each call of a step, as distances back in the sequence of all calls.
 
-    A call that writes anything depends on itself in the step before, and so on all that came before that: two steps
+    A call that writes anything depends on itself in the previous step, and so on all that precedes it: two steps
     back are enough.
     """
     count = len(calls)
@@ -160,8 +160,8 @@ def dependences(calls: Sequence[Call]) -> list[list[int]]:
 def on_side_of_steps(stages: Sequence[Stage], waits: list[list[int]]) -> list[bool]:
     """True for each call of an interleaved step that runs on a side stream.
 
-    Those are the calls of `on_side_stream`, the calls that depend on nothing in their own step, such as the gathering
-    of samples, and the updates that the next step's first call on the main stream does not depend on.
+    These are the calls of `on_side_stream`, the calls that depend on nothing in their own step, such as the gathering
+    of samples, and the updates on which the next step's first call on the main stream does not depend.
     """
     computing = iter(on_side_stream([stage for stage in stages if stage.phase not in USING]))
     sides = [
@@ -179,7 +179,7 @@ def on_side_of_steps(stages: Sequence[Stage], waits: list[list[int]]) -> list[bo
 
 
 def schedule(waits: list[list[int]], on_side: list[bool], steps: int) -> list[ScheduledCall]:
-    """Calls of several steps, each on the main stream or an idle side stream, else on the least recently used one."""
+    """Calls of several steps, each on the main stream, an idle side stream, or else the least recently used one."""
     out: list[ScheduledCall] = []
     lengths, latest = [0], [-1]  # calls on each stream, and the number of the last one
     ended: list[list[int]] = []  # by number: how many calls of each stream have ended when it has

@@ -1,4 +1,4 @@
-"""Boundaries between segments: shapes and float32 arrays of activations and gradients; number k precedes segment k."""
+"""Boundaries between segments: shapes and float32 arrays of activations, gradients; boundary k precedes segment k."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...ops.engine.segments import Cut
 
 @dataclass(frozen=True)
 class Boundaries:
-    """Boundaries of a net's chain; cut : its segments, each with its nodes."""
+    """Boundaries between the segments of a net's chain; cut : segments, each with its nodes."""
 
     net: Net
     cut: Cut
@@ -40,32 +40,32 @@ class Boundaries:
         return range(int(self.gathers), len(self.cut) + (not self.turns))
 
     def shape(self, place: int) -> tuple[int, ...]:
-        """Shape of a sample, without the batch, at a boundary."""
+        """Shape of a sample, without the batch, at boundary `place`."""
         return self.cut[place - 1][0].out_shape if place else self.net.in_shape
 
     def is_input(self, place: int) -> bool:
-        """True if the net's input lies at a boundary: no layer is before it."""
+        """True if boundary `place` is the net's input: no layer precedes it."""
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """True if a segment may overwrite its input: a lone ReLU, but not on the net's input, a possible target."""
+        """True if segment `number` may overwrite its input: a lone ReLU, but not the net's input, a possible target."""
         (part, _) = self.cut[number]
         is_relu = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
         return is_relu and not self.is_input(number)
 
     def needs_gradient(self, place: int) -> bool:
-        """True if a layer before a boundary is trained: the gradient at the boundary is computed."""
+        """True if a layer before boundary `place` is trained, so that the gradient at the boundary is computed."""
         if self.is_input(place):
             return False
         return any(part.layers_at.stop > self.net.first_trained for part, _ in self.cut[:place])
 
     def fuses_relu(self, number: int) -> bool:
-        """True if a segment computes the backward pass of the ReLU at the end of the previous segment."""
+        """True if segment `number` computes the backward pass of the ReLU at the end of the previous segment."""
         fuses = number > 0 and self.cut[number][1].fuses_relu_backward
         return fuses and isinstance(self.cut[number - 1][0].nodes[-1], ReLU)
 
     def sizes(self, capacity: int, train: bool) -> dict[str, int]:
-        """Bytes of the arrays for `capacity` samples, by use, without the segments' own scratch memory."""
+        """Bytes of the arrays for `capacity` samples, by use, without the segments' scratch memory."""
         needs = {"input": 4 * capacity * math.prod(self.net.in_shape)} if not self.is_one_segment else {}
         for place in self.places:
             if self.is_input(place) or self.in_place(place - 1):
@@ -81,13 +81,13 @@ class Boundaries:
 
 @dataclass
 class BoundaryArrays:
-    """Arrays at the boundaries, for a number of samples.
+    """Arrays at the boundaries between segments, for `capacity` samples.
 
     x : (capacity, *in_shape) float32, the net's input; None if one segment computes a whole step.
-    labels : (capacity,) int32; None if the net learns none, or if one segment computes a whole step.
-    targets : (capacity, outputs) float32 targets of the data set; None without them.
-    values, gradients : activations and gradients by boundary, shaped as the segment before writes them.
-    activations, own_gradients : the distinct arrays of these without x, for the account of memory.
+    labels : (capacity,) int32; None for a net without labels, or if one segment computes a whole step.
+    targets : (capacity, outputs) float32 targets of the data set; None without targets.
+    values, gradients : activations and gradients by boundary, in the shapes that the previous segments write.
+    activations, own_gradients : distinct arrays among `values` without x, and among `gradients`, to count memory.
     """
 
     boundaries: Boundaries
@@ -101,7 +101,7 @@ class BoundaryArrays:
 
 
 def allocate(boundaries: Boundaries, device: Device, capacity: int, train: bool, outputs: int = 0) -> BoundaryArrays:
-    """Allocate the arrays at the boundaries for `capacity` samples; outputs : numbers in a target of the data set."""
+    """Arrays at the boundaries for `capacity` samples; outputs : numbers in a target of the data set."""
     out = BoundaryArrays(boundaries)
     if boundaries.is_one_segment:
         return out

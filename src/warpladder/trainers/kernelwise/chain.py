@@ -1,4 +1,4 @@
-"""A net's chain on a device: its segments bound to arrays, and a step as stages of launches."""
+"""Chain of a net on a device: its segments bound to arrays, and a step as stages of launches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .device_shares import DeviceShares
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of a step: its phase, the numbers of its layers (none for feed, loss, sum and update), its launches."""
+    """Part of a step: its phase, the numbers of its layers (none for feed, loss, sum and update), and its launches."""
 
     phase: str
     layers: range
@@ -28,12 +28,12 @@ class Stage:
 
 
 class Chain:
-    """Segments bound to a device's memory.
+    """Segments of a net, bound to a device's memory.
 
-    arrays : between the segments, with their boundaries. params, grads : by names; no grads to predict only.
-    samples : for a segment that gathers. log : for a segment with the loss.
-    update : returns the optimizer's step on exactly the parameters of these names.
-    mask_key, shares : key of random masks, and shares of samples, as `Operands` has them.
+    arrays : arrays between the segments, with their boundaries. params, grads : by name; no grads to predict only.
+    samples : stored samples for a segment that gathers. log : log for a segment with the loss.
+    update : function that returns the optimizer's step on exactly the parameters of these names.
+    mask_key, shares : key of random masks, and shares of samples, as in `Operands`.
     running : (buffer_count,) running statistics, or None.
     updated : parameters that segments update in place when a batch comes in one slice.
     """
@@ -76,9 +76,7 @@ class Chain:
             self.updated.update(names if self.segments[-1].update is not None else ())
 
     def _of_layers(self, part: Subgraph, views: Mapping[str, Array], what: str) -> tuple[Array, ...]:
-        """Weight and bias of each layer that has some, or their gradients; zeros where a layer has no bias, whose
-        gradient is not used.
-        """
+        """Weights and biases of a segment's layers, or their gradients; zeros for a missing bias."""
         found = []
         for number in part.layers_at:
             if (weight := views.get(f"{number}.weight")) is not None:
@@ -105,12 +103,12 @@ class Chain:
 
     @property
     def layered(self) -> list[int]:
-        """Numbers of the segments that compute layers and nothing else."""
+        """Numbers of the segments that compute only layers."""
         return [number for number, (part, _) in enumerate(self.boundaries.cut) if not part.gathers and not part.turns]
 
     @property
     def multiplying(self) -> list[int]:
-        """Numbers of the segments whose matrix products can be sent alone: all without the loss."""
+        """Numbers of the segments whose matrix products can be launched alone: all without the loss."""
         return [number for number, (part, _) in enumerate(self.boundaries.cut) if not part.turns]
 
     @property
@@ -123,19 +121,19 @@ class Chain:
         )
 
     def prepare(self, part: Slice, repeated: bool = False) -> list[Stage]:
-        """Launches that depend on the parameters alone, as `Segment.prepare`."""
+        """Stages that depend on the parameters alone, as `Segment.prepare`."""
         stages = [_stage("prepare", segment, segment.prepare(part, repeated)) for segment in self.segments]
         return [stage for stage in stages if stage.launches]
 
     def forward(self, part: Slice) -> list[Stage]:
-        """Forward pass of all segments for a slice; the whole step if one segment computes it."""
+        """Stages of the forward pass of all segments for a slice; of the whole step if one segment computes it."""
         if self.boundaries.is_one_segment:
             (segment,) = self.segments
             return [_stage("step", segment, [*segment.forward(part), *segment.backward(part)])]
         return [_stage(_forward_phase(segment), segment, segment.forward(part)) for segment in self.segments]
 
     def backward(self, part: Slice) -> list[Stage]:
-        """Backward pass of all segments down to the first trained layer."""
+        """Stages of the backward pass of all segments down to the first trained layer."""
         if self.boundaries.is_one_segment:
             return []
         first = self.boundaries.net.first_trained
@@ -144,7 +142,7 @@ class Chain:
 
 
 def source_files(stages: Iterable[Stage]) -> list[Path]:
-    """The .cu file of each launch, those of layers first, then the file of each call of a library, then headers."""
+    """Source files of the launches: .cu files of layers first, then files of library calls, then headers."""
     calls = [call for stage in sorted(stages, key=lambda stage: not stage.layers) for call in stage.launches]
     kernels = [call.kernel.source for call in calls if isinstance(call, Launch)]
     libraries = [Path(inspect.getfile(type(call))) for call in calls if not isinstance(call, Launch)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DeviceShares:
-    """Shares (samples,) float32 on the device, by position in the epoch's order; the host computes them for an epoch.
+    """Shares (samples,) float32 on the device, by position in the epoch's order; the host computes them for each epoch.
 
     array : the shares on the device.
     """
@@ -30,12 +30,12 @@ class DeviceShares:
 
     @classmethod
     def of(cls, device: Device, loss: Loss, dataset: Dataset, config: TrainConfig) -> DeviceShares | None:
-        """Shares for a loss and a training set, or None if a mean over the batch has none."""
+        """Shares for a loss and a training set; None if the loss is a plain mean over the batch."""
         shares = BatchShares.of(loss, dataset, config)
         return None if shares is None else cls(device, shares, len(dataset.train_x))
 
     def upload(self, order: Order) -> None:
-        """Queue the copy of an epoch's shares, if they are not there."""
+        """Queue the copy of an epoch's shares to the device, unless it has them."""
         if order != self.order:
             self.host[...] = self.shares.at(order.indices(0, order.n))
             self.array.upload(self.host, self.device.stream)

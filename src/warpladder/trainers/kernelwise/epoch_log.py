@@ -1,4 +1,4 @@
-"""Per-step arrays of an epoch on the device: losses, correct counts, and the optimizer's numbers."""
+"""Arrays of an epoch on the device, by step: losses, correct counts, and the optimizer's numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ REPEATS = 400
 
 
 class DeviceEpochLog:
-    """Losses and correct counts of an epoch's steps.
+    """Losses and correct counts of an epoch's steps, on the device.
 
-    step : (1,) int32, number of the running step, of `steps`. entries : steps that the log can hold.
+    step : (1,) int32, number of the running step. entries : steps that the log can hold.
     logged : (2, entries) float64: losses, and correct counts as the bits of int64. log : its views for kernels.
     """
 
@@ -43,7 +43,7 @@ class DeviceEpochLog:
 
 
 class StepSettings:
-    """Optimizer's settings for each step: learning rate, bias corrections and the like.
+    """Optimizer's settings for each step on the device: learning rate, bias corrections and others.
 
     numbers : (entries, NUMBERS) float32, or one row if all steps have equal settings.
     """
@@ -55,7 +55,7 @@ class StepSettings:
         self.host = device.pinned((self.rows, NUMBERS))  # free at the begin of a run: every run waits for its end
 
     def upload(self, first: int, last: int, updates: int) -> None:
-        """Queue the copy of the settings of steps first..last-1, which follow this many updates."""
+        """Queue the copy of the settings of steps first..last-1, after `updates` updates, to the device."""
         some, stream = slice(first, last), self.device.stream
         self.host[some] = self.config.numbers(updates, updates + last - first, self.samples)
         self.numbers[some].upload(self.host[some], stream)

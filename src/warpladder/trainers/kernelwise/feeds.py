@@ -1,6 +1,6 @@
-"""Feeds: transfer of a step's samples to the device and of its loss back.
+"""Feeds of the CUDA rungs: transfer of a step's samples to the device and of its loss back.
 
-All give the same bits: samples travel as they are stored, and one kernel multiplies them by the data set's scale.
+All give equal bits: samples are copied as stored, and one kernel multiplies them by the data set's scale.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowGather:
-    """Gathering of samples on the device, in the order in which they lie there.
+    """Gathering of copied samples on the device, in the order in which they are stored.
 
     gather : segment type for Gather alone. step : (1,) int32, as `Log.step`.
-    x : (capacity, *in_shape) float32 target; None for the resident feed, whose chain gathers itself.
+    x : (capacity, *in_shape) float32 destination; None for the resident feed, whose chain gathers itself.
     target : (capacity,) int32 labels, or None. targets : (capacity, outputs) float32 targets of the data set, or None.
     """
 
@@ -41,14 +41,15 @@ class RowGather:
     targets: Array | None = None
 
     def of(self, stored: Array, scale: float, labels: Array | None) -> Segment:
-        """The segment bound to stored samples (capacity, *in_shape), their scale and their labels (capacity,) int32."""
+        """Segment bound to stored samples (capacity, *in_shape), their scale and their labels (capacity,) int32."""
         assert self.x is not None
         return self._bound(StoredSamples(stored, np.float32(scale), labels, None, self.step), self.x, self.target)
 
     def of_targets(self, stored: Array, order: Array | None = None, batch: int | None = None) -> Segment:
-        """The segment that brings in targets, stored (capacity, outputs) float32.
+        """Segment that gathers targets; stored : (capacity, outputs) float32.
 
-        order, batch : of all targets of a data set the epoch's order, as `StoredSamples`, and samples of a full batch.
+        order, batch : epoch's order, as in `StoredSamples`, and samples of a full batch, if `stored` has all targets of
+        a data set.
         """
         assert self.targets is not None
         return self._bound(StoredSamples(stored, np.float32(1), None, order, self.step), self.targets, None, batch)
@@ -61,9 +62,9 @@ class RowGather:
 
 
 class Feed(ABC):
-    """Transfer of samples into x and target.
+    """Transfer of samples into x and target on the device.
 
-    batch : samples in a full batch. rows : arrays for a slice's samples.
+    batch : samples in a full batch. rows : gathering of a slice's samples.
     goals : labels (samples,) int32 or targets (samples, outputs) float32 that the net learns; None if it learns its
     input.
     """
@@ -85,7 +86,7 @@ class Feed(ABC):
 
     @abstractmethod
     def begin(self, order: Order, first: int, last: int) -> None:
-        """Get ready for steps first..last-1 of an order."""
+        """Prepare for steps first..last-1 of an order."""
 
     @abstractmethod
     def send(self, step: int, part: Slice, work: Launches) -> None:
@@ -93,41 +94,41 @@ class Feed(ABC):
 
     @abstractmethod
     def launches(self, part: Slice) -> Launches:
-        """The launches that turn a slice's copied samples into x and target."""
+        """Launches that convert a slice's copied samples to x and target."""
 
     def after(self, step: int, has_loss: bool) -> None:
-        """Called after all launches of a step are queued."""
+        """Handle the end of a step, after all its launches are queued."""
 
     def finish(self) -> None:
-        """Called after the device has finished the steps."""
+        """Handle the end of a range of steps, after the device has finished them."""
 
     def _raw(self, capacity: int) -> tuple[Array, Array | None]:
-        """Device memory for the stored form of a slice and its goals."""
+        """Device arrays for the stored form of a slice's samples and goals."""
         images = self.device.empty((capacity, *self.images.shape[1:]), self.images.dtype, "input")
         if self.goals is None:
             return images, None
         return images, self.device.empty((capacity, *self.goals.shape[1:]), self.goals.dtype, "input")
 
     def _capacity(self) -> int:
-        """Samples of a slice, at most."""
+        """Largest number of samples of a slice."""
         assert self.rows.x is not None
         return len(self.rows.x)
 
     def _scaling(self, images: Array, goals: Array | None) -> list[Segment]:
-        """The segments that turn copied samples and goals into x and target."""
+        """Segments that convert copied samples and goals to x and target."""
         if goals is None or not self.has_targets:
             return [self.rows.of(images, self.scale, goals)]
         return [self.rows.of(images, self.scale, None), self.rows.of_targets(goals)]
 
     def _host_goals(self, capacity: int) -> tuple[tuple[int, ...], np.dtype]:
-        """Shape and type of the goals of a slice on the host."""
+        """Shape and dtype of the goals of a slice on the host."""
         return ((capacity,), np.dtype(np.int32)) if self.goals is None else (
             (capacity, *self.goals.shape[1:]), self.goals.dtype
         )  # fmt: skip
 
 
 class SyncFeed(Feed):
-    """Collect a batch on the host, copy it, wait; train; wait, and copy the loss back: nothing overlaps."""
+    """Feed without overlap: collect a batch on the host, copy it, wait; train; wait, and copy the loss back."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -167,7 +168,7 @@ class SyncFeed(Feed):
 
 
 class ResidentFeed(Feed):
-    """Feed with the whole data set on the device: kernels gather each step's samples, and nothing is copied."""
+    """Feed with the whole data set on the device: kernels gather each step's samples, without copies from the host."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -201,7 +202,7 @@ class ResidentFeed(Feed):
 
 @dataclass
 class FeedLane:
-    """One of the streamed feed's buffers, on the host and on the device, and the events of its last use."""
+    """Buffers of the streamed feed for one batch, on the host and on the device, and the events of their last use."""
 
     host: np.ndarray
     host_goals: np.ndarray
@@ -213,7 +214,7 @@ class FeedLane:
     bound: dict[Slice, Launches] = field(default_factory=dict)
 
     def launches(self, part: Slice) -> Launches:
-        """Launches that turn the copied samples into x and target."""
+        """Launches that convert the copied samples to x and target."""
         if part not in self.bound:
             self.bound[part] = [launch for segment in self.scaling for launch in segment.forward(part)]
         return self.bound[part]
@@ -276,7 +277,7 @@ class StreamedFeed(Feed):
         self.mark("compute ends", step, stream)
 
     def mark(self, what: str, step: int, stream: Stream) -> None:
-        """Hook for a timeline that records events; does nothing otherwise."""
+        """Record an event of a timeline; by default nothing."""
 
     def finish(self) -> None:
         for lane in self.lanes:

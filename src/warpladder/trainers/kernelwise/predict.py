@@ -1,4 +1,4 @@
-"""Predictions of a `KernelTrainer`: a chain of its own, without gathering and loss, of at most PREDICTED samples."""
+"""Predictions of a `KernelTrainer` by a chain without gathering and loss, for up to PREDICTED samples at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREDICTED = 256
 
 
 def predict(trainer: KernelTrainer, x: np.ndarray, scale: float) -> np.ndarray:
-    """The net's outputs (n, *out_shape) float32 for samples x (n, *in_shape), as they are stored, times scale."""
+    """Net's outputs (n, *out_shape) float32 for stored samples x (n, *in_shape) times scale."""
     device, net = trainer.device, trainer.net
     out = np.empty((len(x), *net.out_shape), np.float32)
     capacity = trainer.slice_capacity(PREDICTED, train=False)

@@ -1,4 +1,4 @@
-"""A timeline of the streamed feed, made from events: when each batch was copied, and when it was trained on."""
+"""Timeline of the streamed feed, from events: times of each batch's copy and of its training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .feeds import StreamedFeed
 
 @dataclass(frozen=True)
 class Span:
-    """Times of one batch on the device, in seconds since the first event."""
+    """Times of a batch's copy or computation on the device, in seconds since the first event."""
 
     step: int
     what: str
@@ -43,12 +43,12 @@ class Timeline:
         ]
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop recording events."""
         del self.feed.mark
 
 
 def overlap(spans: list[Span]) -> float:
-    """The share of the copies' time during which some batch was being trained on, 0 to 1."""
+    """Share, 0 to 1, of the copies' time during which some batch was trained."""
     busy = sorted((span.begin, span.end) for span in spans if span.what == "compute")
     copied = hidden = 0.0
     for span in spans:

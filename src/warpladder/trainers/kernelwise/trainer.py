@@ -1,4 +1,4 @@
-"""`KernelTrainer`: a training step as a list of launches on a device; the trainer of the CUDA rungs."""
+"""`KernelTrainer`: trainer of the CUDA rungs, with a step as a list of launches on a device."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ BLOCK_SIZE = 256
 class KernelTrainer(Trainer):
     """Trainer that binds a net's segments to the device's memory once; a step is then a list of launches.
 
-    device : a GPU, or the emulator. table : kernels of each layer. precision : in which segments compute layers.
+    device : a GPU, or the emulator. table : kernels of each layer. precision : number format of the layers' arithmetic.
     feed : "sync", "streamed" or "resident" transfer of samples.
-    block_size : threads in a block where a kernel leaves the choice; None is BLOCK_SIZE.
+    block_size : threads in a block of kernels that allow a choice; None is BLOCK_SIZE.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class KernelTrainer(Trainer):
         self.set_state(state)
 
     def _release(self) -> None:
-        """Free everything that was bound for a training set, before memory for another one is allocated."""
+        """Free all memory bound for a training set, before memory for another one is allocated."""
         self.chain: Chain | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
@@ -97,7 +97,7 @@ class KernelTrainer(Trainer):
             self.seconds["load"] += perf_counter() - start
 
     def kernels_of_training(self, dataset: Dataset) -> list[tuple[Path | KernelSource, str]]:
-        """Kernels of an epoch on a data set and of its test predictions, found by a dry run."""
+        """Kernels of an epoch on a data set and of its test predictions, found by a dry run: (source, name) each."""
 
         def work(device: Device) -> None:
             dry = self.on_device(device)
@@ -109,11 +109,11 @@ class KernelTrainer(Trainer):
         return kernels_of(self.device, work)
 
     def kernels_of_predicting(self, x: np.ndarray, scale: float) -> list[tuple[Path | KernelSource, str]]:
-        """Kernels of the predictions of samples, found by a dry run."""
+        """Kernels of the predictions of samples, found by a dry run: (source, name) each."""
         return kernels_of(self.device, lambda device: self.on_device(device).predict(x, scale))
 
     def on_device(self, device: Device) -> KernelTrainer:
-        """Trainer like this one on another device, from zero weights."""
+        """Trainer with these settings on another device, from zero weights."""
         start, feed = State(np.zeros(self.net.param_count, np.float32)), self.feed_name
         return KernelTrainer(self.net, self.config, start, device, self.table, feed, self.block_size, self.precision)
 
@@ -162,20 +162,20 @@ class KernelTrainer(Trainer):
         return Boundaries(self.net, self.table.cut_net(nodes, self.net))
 
     def _update_of(self, names: list[str]) -> KernelUpdate:
-        """The optimizer's step on some consecutive parameters."""
+        """Optimizer's step on consecutive parameters."""
         some = self.layout.span(names)
         slots = tuple(slot[some] for slot in self.slots.values())
         return self.table.update(self.device, self.config, self.params[some], self.grads[some], slots, self.block_size)
 
     def _updating(self, updates: list[KernelUpdate]) -> Launches:
-        """Launches of the optimizer's steps."""
+        """Launches of the optimizer's steps `updates`."""
         assert self.settings is not None
         step = None if self.config.steady else self.step
         return [call for update in updates for call in update.launches(self.settings.numbers, step)]
 
     @property
     def log(self) -> Log:
-        """Losses and correct counts of the epoch's steps."""
+        """Losses and correct counts of the epoch's steps, on the device."""
         assert self.epoch_log is not None
         return self.epoch_log.log
 
@@ -197,7 +197,7 @@ class KernelTrainer(Trainer):
         return self._finished(first, size, has_loss)
 
     def _finished(self, first: int, size: np.ndarray, has_loss: bool) -> StepLog:
-        """Wait for queued steps and return their log; size: (steps,) int64, samples of each step from `first` on."""
+        """Log of queued steps, after waiting for them; size : (steps,) int64, samples of each step from `first` on."""
         assert self.feed is not None and self.epoch_log is not None
         last = first + len(size)
         self.running, self.update_count = last, self.update_count + last - first
@@ -213,7 +213,7 @@ class KernelTrainer(Trainer):
         return StepLog(*self.epoch_log.read(first, last), size)
 
     def _upload_epoch(self, order: Order) -> None:
-        """Queue an epoch's key of random masks and shares of samples, if there are some and others are there."""
+        """Queue the copies of an epoch's mask key and sample shares to the device, if they have changed."""
         if self.shares is not None:
             self.shares.upload(order)
         if self.mask_key is not None and order != self.masked_order:
@@ -222,13 +222,13 @@ class KernelTrainer(Trainer):
             self.masked_order = order
 
     def _upload_settings(self, first: int, last: int) -> None:
-        """Queue the optimizer's settings of the epoch's steps first..last-1, if steps have different ones."""
+        """Queue the copy of the optimizer's settings of steps first..last-1, unless all steps have equal settings."""
         assert self.settings is not None
         if not self.config.steady:
             self.settings.upload(first, last, self.update_count)
 
     def _count_from(self, step: int) -> None:
-        """Set the device's count of steps."""
+        """Set the device's step counter."""
         if step:
             self.step.upload(np.array([step], np.int32))
         else:
@@ -249,7 +249,7 @@ class KernelTrainer(Trainer):
         return found
 
     def stages(self, part: Slice, repeated: bool = False) -> list[Stage]:
-        """Stages of a slice in order; repeated : True if the step before, of an equal slice, may have prepared some."""
+        """Stages of a slice in order; repeated : True if the previous step, of an equal slice, prepared some."""
         assert self.chain is not None and self.feed is not None
         no_layers = range(0)
         out = self.chain.prepare(part, repeated)
@@ -265,18 +265,18 @@ class KernelTrainer(Trainer):
         return out
 
     def rewind(self) -> None:
-        """Set the device's count of steps back to the epoch's beginning."""
+        """Reset the device's step counter to the beginning of the epoch."""
         self._count_from(0)
         self.running = 0
 
     def parts(self) -> list[Slice]:
-        """Kinds of slices in an epoch."""
+        """Distinct slices of an epoch: of a full batch, and of the last one."""
         full, rest = divmod(self.samples, self.batch)
         sizes = [self.batch] * (full > 0) + [rest] * (rest > 0 and not self.config.drop_last)
         return [part for size in sizes for part in self._slices(size)]
 
     def _slices(self, batch: int, has_loss: bool = True) -> list[Slice]:
-        """Slices of a batch that go through the chain one after the other."""
+        """Slices of a batch that pass the chain in sequence."""
         capacity = self.capacity
         return [Slice(min(capacity, batch - offset), batch, offset, has_loss) for offset in range(0, batch, capacity)]
 
@@ -284,7 +284,7 @@ class KernelTrainer(Trainer):
         return min(self.batch, self.samples - step * self.batch)
 
     def slice_capacity(self, samples: int, train: bool) -> int:
-        """Samples that go through the chain together: all, or equal parts that fit in SLICE_BYTES."""
+        """Number of samples that pass the chain together: all, or equal parts whose arrays fit in SLICE_BYTES."""
         each = sum(self.boundaries(samples, train).sizes(1, train).values())
         least = samples if self.net.normalizes and train else 1
         limit = max(least, SLICE_BYTES // max(each, 4 * math.prod(self.net.in_shape)))
@@ -327,7 +327,7 @@ class KernelTrainer(Trainer):
         return held | {"workspace": sum(owner.workspace for owner in owners)}
 
     def peak(self) -> float | None:
-        """FLOP/s of the device in the precision of the layers, on the table's unit; the highest if layers differ."""
+        """Peak FLOP/s of the table's unit in the layers' precision, the maximum if layers differ; None if unknown."""
         peaks, segments = self.device.limits.peaks, self.chain.segments if self.chain is not None else ()
         precisions = {self.precision, *(segment.factors for segment in segments if segment.factors is not None)}
         return None if peaks is None else max(peaks.of(precision, self.table.unit) for precision in precisions)
@@ -336,7 +336,7 @@ class KernelTrainer(Trainer):
         return dict(self.seconds)
 
     def sources(self) -> list[type | Path]:
-        """The files of `source_files` for a step, and the classes of the feed and of a derived trainer."""
+        """Files of `source_files` for a step, and the classes of the feed and of a derived trainer."""
         if self.feed is None:
             return []
         files = source_files(self.stages(self.parts()[0]))

@@ -11,7 +11,7 @@ from ...machine.peaks import Peaks
 
 @cache
 def open_device(name: str | None) -> Device:
-    """The GPU (None), or the emulator ("emulated"); one for the whole process, so that kernels are loaded once."""
+    """GPU (None) or emulator ("emulated") as a device; one for the whole process, so that kernels are loaded once."""
     if name == "emulated":
         from ...device.emulator import EmulatedDevice
 
@@ -22,7 +22,7 @@ def open_device(name: str | None) -> Device:
 
 
 def why_not(name: str | None) -> str | None:
-    """Reason why kernels cannot run on the GPU (None) or on the emulator ("emulated"), or None."""
+    """Reason why kernels cannot run on the GPU (None) or on the emulator ("emulated"); None if they can."""
     if name == "emulated":
         from ...device import emulator
 
@@ -42,7 +42,7 @@ def peaks(name: str | None) -> Peaks | None:
 
 
 def why_not_cupy() -> str | None:
-    """Reason why CuPy's arrays cannot be used here, or None."""
+    """Reason why CuPy's arrays cannot be used on this machine; None if they can."""
     if find_spec("cupy") is None:
         return "CuPy is not installed: pip install 'warpladder[cuda13]'"
     from ...device import gpu

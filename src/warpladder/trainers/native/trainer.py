@@ -1,4 +1,4 @@
-"""`NativeTrainer`: the contract of trainers/base.py on the compiled program."""
+"""`NativeTrainer`: trainer that runs the compiled program of a net."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SLACK = 64  # floats after a buffer's end that a tile may read
 
 
 class NativeTrainer(Trainer):
-    """Trains in compiled code on all cores; between `run` and its return Python does nothing."""
+    """Trainer in compiled code on all cores; Python does nothing during `run`."""
 
     def __init__(self, net: Net, config: TrainConfig, state: State, threads: int | None = None) -> None:
         self.net = net
@@ -92,13 +92,13 @@ class NativeTrainer(Trainer):
         self._loop = 0
 
     def _numbers(self, steps: int, samples: int) -> np.ndarray:
-        """(steps, NUMBERS) float32: the optimizer's numbers of the next steps."""
+        """Optimizer's numbers of the next steps, (steps, NUMBERS) float32."""
         if self._constant is not None:  # an epoch of one step has no time for more
             return np.repeat(self._constant, steps, axis=0)
         return self.config.numbers(self._step, self._step + steps, samples).astype(np.float32)
 
     def _of_steps(self, numbers: np.ndarray, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """Arrays of the memory for one range of steps; numbers: (steps, NUMBERS) float32; indices: samples, int64."""
+        """Arrays of the memory for some steps; numbers : (steps, NUMBERS) float32; indices : of samples, int64."""
         shape = (self.threads, len(numbers))
         return {"numbers": numbers, "indices": indices, "loss": np.zeros(shape), "correct": np.zeros(shape, np.int64)}
 
@@ -139,7 +139,7 @@ class NativeTrainer(Trainer):
         return logs
 
     def _check(self, order: Order, first: int, last: int) -> None:
-        """Raise DataError if there is nothing to train on or no such steps."""
+        """Raise `DataError` before `load`, or `ConfigError` if the range of steps does not exist."""
         if self._samples is None:
             raise not_loaded(self.net)
         check_range(self.config, order, self._count, first, last)
@@ -147,7 +147,7 @@ class NativeTrainer(Trainer):
     def _steps(self, indices: np.ndarray, steps: int, order: Order, position: int = 0) -> StepLog:
         """Train steps on batches of these samples, or each on all; with losses, if the order's epoch has them.
 
-        position : of the first of these samples in the order.
+        position : position of the first of these samples in the order.
         """
         assert self._samples is not None
         memory = self._memory._replace(
@@ -182,7 +182,7 @@ class NativeTrainer(Trainer):
 
     @contextmanager
     def clocked(self) -> Iterator[Clocks]:
-        """Context in which a clock runs around each instruction of the steps that are trained."""
+        """Context in which a clock measures each instruction of the training steps."""
         self._clocks = Clocks()
         try:
             yield self._clocks
@@ -235,7 +235,7 @@ class NativeTrainer(Trainer):
         return dict(self._spans)
 
     def sources(self) -> list[Path]:
-        """The files of the vector kernels of this net's products and of the update."""
+        """Files of the vector kernels of this net's products and of the update."""
         convolves = any(isinstance(layer, Conv2d) for layer in self.net.layers)
         tiles = ("convolution", "pixel_run_tile") if convolves else ()
         kernels = ("matmul_tile", "dot_products", "few_outputs", *tiles, "update")
@@ -267,12 +267,12 @@ class NativeTrainer(Trainer):
         return self._programs[kind]
 
     def _rows(self, rows: list[Instruction], memory: NativeMemory, has_loss: bool) -> list[Instruction]:
-        """A plan's rows, with the operations for these samples, and for steps with losses or without."""
+        """Rows of a plan, with the operations for these samples, and for steps with losses or without."""
         others = ({} if has_loss else WITHOUT_LOSS) | ({} if _whole_bytes(memory) else GATHERED)
         return [row._replace(operation=others.get(row.operation, row.operation)) for row in rows]
 
     def _own_loop(self) -> CompiledFunction | None:
-        """The loop of one of this package's optimizers, if one is called; others are not in the cache folder's key."""
+        """Loop of one of the package's optimizers, if an instruction calls it; the cache's key has no others."""
         home = type(self.config.optimizer).__module__
         own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
         return CompiledFunction(f"{home}.loops", "step", "loop") if own else None
@@ -297,7 +297,7 @@ def _operation(name: str) -> CompiledFunction:
 
 
 def _loop_from_elsewhere(optimizer: Optimizer) -> int:
-    """Address of the loop of an optimizer that is not this package's: numba caches it by its file."""
+    """Address of a user's optimizer's loop, which numba caches by its file."""
     from ...ops.update.loops import compiled_rule
     from .compiler.functions import loop_address
 
@@ -330,7 +330,7 @@ def _whole_bytes(memory: NativeMemory) -> bool:
 
 
 def _samples(x: np.ndarray, goal: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The memory's arrays of these samples, with their labels (samples,) or targets (samples, outputs)."""
+    """Arrays of the memory for these samples, with their labels (samples,) or targets (samples, outputs)."""
     x = np.ascontiguousarray(x).reshape(len(x), math.prod(x.shape[1:]))
     pixels = {"u8": x} if x.dtype == np.uint8 else {"f32": x.astype(np.float32, copy=False)}
     if goal is None:

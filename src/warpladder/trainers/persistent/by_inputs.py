@@ -1,5 +1,5 @@
 """One layer whose inputs are divided over a cluster, with its weights in shared memory for a whole launch: sizes,
-tiles, estimate and the kernel's text. The phases are inputs.cuh.
+tiles, estimate and the kernel's text. The phases are in inputs.cuh.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
 
 @dataclass(frozen=True)
 class InputsPlan:
-    """Tiles and places of a layer whose inputs are divided.
+    """Tiles and shared memory of a layer whose inputs are divided over a cluster.
 
     forward, weights : tiles of the outputs and of the weight gradient.
-    places : offset in floats by name.
-    floats : floats of all of them.
+    places : offset in floats of each array, by name.
+    floats : floats of all arrays together.
     cycles : estimated cycles of a step.
     """
 
@@ -85,7 +85,7 @@ class InputsPlan:
 
 
 def inputs_plan(layer: LinearLayer, batch: int, blocks: int, slots: int) -> InputsPlan:
-    """The plan for a layer, a batch, a cluster of so many blocks and an optimizer with so many slots."""
+    """Plan for a layer and a batch, on a cluster of `blocks` blocks, for an optimizer with `slots` slots."""
     part, outs = slice_of(layer.inputs + 1, blocks), slice_of(layer.outputs, 1)
     line, wide, whole = held_line(part), held_line(layer.outputs), -(-batch // 4) * 4
     forward, ahead = fastest_tile(batch, outs, part)
@@ -107,7 +107,7 @@ def inputs_plan(layer: LinearLayer, batch: int, blocks: int, slots: int) -> Inpu
 def inputs_text(
     plan: InputsPlan, layer: LinearLayer, blocks: int, slots: int, at: tuple[int, int], words: dict[str, object]
 ) -> str:
-    """The kernel's text; at : offsets of weight and bias in the flat parameters."""
+    """CUDA text of the kernel; at : offsets of weight and bias in the flat parameters."""
     names, flat = ["w", *"vu"[:slots]], ["params", "slot1", "slot2"]
     moves = {
         into: "\n".join(

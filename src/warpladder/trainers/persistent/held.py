@@ -1,5 +1,5 @@
-"""Weights and activations in shared memory: where they lie, the tiles of the phases that read them there, and what such
-a step takes by estimate. The phases are held.cuh.
+"""Weights and activations in shared memory: their offsets, the tiles of the phases that read them, and the estimated
+cycles of such a step. The phases are in held.cuh.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ STORED = 8
 
 
 def slice_of(features: int, blocks: int) -> int:
-    """Features of a layer that one block of a cluster computes, as `slice` of held.cuh."""
+    """Number of a layer's features that one block of a cluster computes, as `slice` of held.cuh."""
     return -(-((features + 3) // 4) // blocks) * 4
 
 
 def held_line(features: int) -> int:
-    """Floats from row to row in shared memory, as `held_line` of held.cuh."""
+    """Pitch in floats of a row in shared memory, as `held_line` of held.cuh."""
     return ((features + 3) // 4 | 1) * 4
 
 
 @dataclass(frozen=True)
 class HeldPlan:
-    """Tiles and places of weights and activations in shared memory.
+    """Tiles and offsets of weights and activations in shared memory.
 
     forward, inputs : each layer's tiles; None for the input gradient of the first.
     places : offset in floats by name. w1, w2, ...: weights by outputs; b2, b3, ...: by inputs, in clusters of several
         blocks; own1, own2, ...: the block's slice of a layer's outputs; own: of the last layer or of a gradient;
-        a, b: rows of all features, in turns; g: gradient by the logits; sums: parts of tiles.
-    floats : floats of all of them, without the batch's samples.
+        a, b: rows of all features, alternately; g: gradient by the logits; sums: partial sums of tiles.
+    floats : floats of all arrays together, without the batch's samples.
     cycles : estimated cycles of forward, loss and input gradients, with the waits between them.
     """
 
@@ -61,7 +61,7 @@ class HeldPlan:
 
 
 def held_plan(chain: tuple[LinearLayer, ...], rows: int, teams: int, cluster: int) -> HeldPlan:
-    """Tiles and places for clusters of so many blocks, of which `teams` have `rows` samples each."""
+    """Plan for clusters of `cluster` blocks, of which `teams` have `rows` samples each."""
     forward = [fastest_tile(rows, slice_of(each.outputs, cluster), each.inputs) for each in chain]
     inputs = [fastest_tile(rows, slice_of(each.inputs, cluster), each.outputs) for each in chain[1:]]
     sizes = _sizes(chain, rows, cluster)
@@ -76,7 +76,7 @@ def held_plan(chain: tuple[LinearLayer, ...], rows: int, teams: int, cluster: in
 
 
 def _sizes(chain: tuple[LinearLayer, ...], rows: int, cluster: int) -> dict[str, int]:
-    """Floats of each place but the sums."""
+    """Floats of each array in shared memory, by name, without the sums."""
     sizes, last = {}, chain[-1].outputs
     for number, each in enumerate(chain, start=1):
         sizes[f"w{number}"] = slice_of(each.outputs, cluster) * held_line(each.inputs + 1)
@@ -92,13 +92,13 @@ def _sizes(chain: tuple[LinearLayer, ...], rows: int, cluster: int) -> dict[str,
 
 
 def sums_of(tile: PhaseTile) -> int:
-    """Floats of the parts of a tile, as Tile of product.cuh has them."""
+    """Floats of the partial sums of a tile, as `Tile` of product.cuh."""
     patches = tile.down * tile.across
     return 16 * patches * (THREADS // 32 if patches < 32 else THREADS // patches)
 
 
 def fastest_tile(rows: int, columns: int, depth: int) -> tuple[PhaseTile, float]:
-    """The tile of the fewest cycles for a product in shared memory, and the cycles."""
+    """Tile with the fewest cycles for a product in shared memory, and these cycles."""
     sizes = [2**i for i in range(THREADS.bit_length())]
     tiles = [PhaseTile(down, across, 4, 1) for down in sizes for across in sizes if down * across <= THREADS // 2]
 
@@ -113,7 +113,7 @@ def fastest_tile(rows: int, columns: int, depth: int) -> tuple[PhaseTile, float]
 def _step(
     chain: tuple[LinearLayer, ...], rows: int, teams: int, cluster: int, phases: tuple[list[float], list[float]]
 ) -> float:
-    """Cycles from one wait of the grid to the next: each phase begins when its weights are there."""
+    """Cycles from one wait of the grid to the next; each phase begins when its weights have been loaded."""
     speed = min(L2_BYTES_EACH, L2_BYTES / (teams * cluster))
     clock, loaded = 0.0, float(FIRST_WEIGHTS)
 

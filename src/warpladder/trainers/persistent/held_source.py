@@ -16,10 +16,10 @@ def held_samples(plan: PersistentPlan) -> int:
 
 
 def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], between: list[str]) -> list[str]:
-    """Lines from the copies of the weights to the last input gradient, and the wait of all blocks after it.
+    """Lines of CUDA from the copies of the weights to the last input gradient, and the wait of all blocks after it.
 
-    own : expression of the cluster's rows of an array, from its name and the number of the layer whose outputs it has.
-    between : what is done while blocks wait after the first phase and after the second.
+    own : expression of the cluster's rows of an array, from its name and the number of its layer.
+    between : lines that run while blocks wait after the first phase and after the second.
     """
     last, left = len(plan.layers), list(between)
     copies = _copies(plan)
@@ -40,13 +40,13 @@ def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], 
 
 
 def _place(plan: PersistentPlan, name: str) -> str:
-    """Expression of a place in shared memory; "to3" is that of the outputs of layer 3, which lies in a or b."""
+    """CUDA expression of an array in shared memory; "to3" is the outputs of layer 3, in a or b."""
     assert plan.held is not None
     return f"held + {plan.held.places['ab'[int(name[2:]) % 2] if name.startswith('to') else name]}"
 
 
 def _copies(plan: PersistentPlan) -> list[str]:
-    """Lines that start the copies of the weights, in the order of the phases that read them."""
+    """Lines of CUDA that start the copies of the weights, in the order of the phases that read them."""
     numbered = list(enumerate(plan.layers, start=1))
     backward = numbered[:0:-1] if plan.cluster > 1 else []  # a block alone reads the same weights both times
     return [
@@ -57,7 +57,7 @@ def _copies(plan: PersistentPlan) -> list[str]:
 
 
 def _forward(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], number: int) -> str:
-    """Call of a layer's forward phase, counted from 1; with the mean squared error the last one has its gradient."""
+    """CUDA call of the forward phase of layer `number`, from 1; the last one fuses the squared error's gradient."""
     each, is_last = plan.layers[number - 1], number == len(plan.layers)
     source = "held_x" if number == 1 else _place(plan, f"to{number - 1}")
     shape = f"<{plan.forward[number - 1]}, {each.inputs}, {each.outputs}, {plan.cluster}, {str(each.relu).lower()}>"
@@ -74,7 +74,7 @@ def _forward(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], num
 
 
 def _cross_entropy(plan: PersistentPlan, own: Callable[[str, int], str]) -> str:
-    """Call of the loss of the last layer's logits; its gradient takes their place for the first input gradient."""
+    """CUDA call of the cross-entropy of the last layer's logits, which its gradient overwrites."""
     each, last = plan.layers[-1], len(plan.layers)
     shape = f"<{each.outputs}, {plan.cluster}, {str(each.relu).lower()}>"
     logits, gradient = _place(plan, f"to{last}"), own(f"g{last}", last)
@@ -82,7 +82,7 @@ def _cross_entropy(plan: PersistentPlan, own: Callable[[str, int], str]) -> str:
 
 
 def _input_gradient(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], number: int) -> str:
-    """Call of the gradient by the inputs of a layer, counted from 1."""
+    """CUDA call of the input gradient of layer `number`, from 1."""
     each, before, last = plan.layers[number - 1], plan.layers[number - 2], len(plan.layers)
     shape = f"<{plan.inputs[number - 1]}, {each.inputs}, {each.outputs}, {plan.cluster}, {str(before.relu).lower()}>"
     first = "g" if isinstance(net.loss, CrossEntropyLoss) else f"to{last}"

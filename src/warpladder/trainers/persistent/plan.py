@@ -1,6 +1,6 @@
-"""Plan of a persistent kernel: the layers, which blocks train together, and a tile for each phase of a step.
+"""Plan of a persistent kernel: the layers, the blocks that train together, and a tile for each phase of a step.
 
-A phase is one matrix product. Its time is estimated from the rounds of tiles that a block takes, the bytes and
+A phase is one matrix product. Its estimated time consists of the rounds of tiles that a block takes, the bytes and
 multiply-adds of a tile, and the wait after it.
 """
 
@@ -46,18 +46,18 @@ RESERVED = 3 << 10
 
 @dataclass(frozen=True)
 class PersistentPlan:
-    """Blocks, and a tile for each phase of a step.
+    """Plan of a persistent kernel: blocks, and a tile for each phase of a step.
 
     layers : the chain.
     blocks : blocks of the launch.
     in_grid : True if they wait for each other as a grid, False if as one cluster.
     cluster : blocks of a cluster of the launch.
-    rows : samples of a batch that a cluster takes alone, forward and backward; None if all blocks divide each phase.
+    rows : samples of a batch that a cluster computes alone, forward and backward; None if all blocks divide each phase.
     forward, inputs, weights : each layer's tiles; None for the input gradient of the first.
     shared : bytes of dynamic shared memory.
     cycles : estimated cycles of a step.
-    held : places of weights and activations in shared memory; None if they stay in global memory.
-    divided : places of a layer whose inputs are divided over one cluster; None if they are not.
+    held : offsets of weights and activations in shared memory; None if they stay in global memory.
+    divided : offsets of a layer whose inputs are divided over one cluster; None if they are not.
     """
 
     layers: tuple[LinearLayer, ...]
@@ -75,7 +75,7 @@ class PersistentPlan:
 
 
 def layers(net: Net) -> tuple[LinearLayer, ...] | str:
-    """The net's Linear layers, or the reason why a persistent kernel cannot train it."""
+    """Net's Linear layers, or the reason why a persistent kernel cannot train it."""
     found: list[LinearLayer] = []
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
         if isinstance(layer, Linear) and not layer.bias:
@@ -93,7 +93,7 @@ def layers(net: Net) -> tuple[LinearLayer, ...] | str:
 
 
 def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | None = None) -> Phases:
-    """Products of a step on a batch; forward and input gradients on `rows` of its samples, all by default."""
+    """Products of a step on a batch; forward and input gradients on `rows` of its samples, by default on all."""
     last, some = len(chain) - 1, rows or batch
     classifies = isinstance(net.loss, CrossEntropyLoss)
     forward = tuple(
@@ -112,7 +112,7 @@ def plans(
     cluster: int | None = None, weights: str | None = None, slots: int = 2,
 ) -> list[PersistentPlan]:  # fmt: skip
     """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
-    that divide the batch, with weights in global or shared memory. The grid is first where no other is faster by
+    that divide the batch, with weights in global or shared memory. The grid is first unless another one is faster by
     `MARGIN`.
 
     Parameters
@@ -124,8 +124,8 @@ def plans(
     cluster : int, optional
         Blocks of a cluster for "both".
     weights : {"global", "shared"}, optional
-        Memory that phases read weights from; by default plans of both. Only clusters that divide the batch hold them in
-        shared memory, and one cluster that divides the inputs of a single layer.
+        Memory from which phases read weights; by default plans of both. Weights are in shared memory only if
+        clusters divide the batch, or one cluster divides the inputs of a single layer.
     slots : int
         Slots of the optimizer.
     """
@@ -161,14 +161,14 @@ def plans(
 
 
 def _rank(plan: PersistentPlan) -> float:
-    """Estimated cycles, by which plans are ordered; more by a margin unless all blocks divide each phase as a grid."""
+    """Estimated cycles, by which plans are sorted; times a margin unless all blocks divide each phase as a grid."""
     if plan.held is not None or plan.divided is not None:
         return plan.cycles * HELD_MARGIN
     return plan.cycles * (1 if plan.in_grid and plan.rows is None else MARGIN)
 
 
 def shares(batch: int, cluster: int, blocks: int) -> list[int]:
-    """Numbers of samples that each cluster may take, so that all clusters are on the chip at once."""
+    """Possible numbers of samples of each cluster, with which all clusters fit the chip at once."""
     present = clusters_of(cluster, blocks)
     least = -(-batch // present) if present else 0
     sizes = {least, *(-(-least // 4) * 4 << more for more in range(5))} if present else set()
@@ -176,7 +176,7 @@ def shares(batch: int, cluster: int, blocks: int) -> list[int]:
 
 
 def clusters_of(cluster: int, blocks: int) -> int:
-    """Clusters of a size that are on the chip at once, one block for each multiprocessor."""
+    """Number of clusters of `cluster` blocks that fit the chip at once, one block for each multiprocessor."""
     if cluster > 1 and blocks > NEIGHBOURS:
         return min(blocks // cluster, blocks // NEIGHBOURS * (NEIGHBOURS // cluster))
     return blocks // cluster
@@ -185,7 +185,7 @@ def clusters_of(cluster: int, blocks: int) -> int:
 def _planned(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, in_grid: bool, capacity: int
 ) -> PersistentPlan | None:
-    """The plan for a number of blocks: for each phase the tile of the fewest cycles; None if a phase has no tile."""
+    """Plan for a number of blocks, with the fastest tile of each phase; None if a phase has no tile."""
     cycles = 2.0 * len(chain) * (GRID_WAIT if in_grid else CLUSTER_WAIT)
     forward = all_fastest(products.forward, capacity, blocks)
     inputs = all_fastest(products.inputs, capacity, blocks)
@@ -197,9 +197,9 @@ def _planned(
 def _shared(
     chain: tuple[LinearLayer, ...], products: Phases, teams: int, _: int, cluster: int, capacity: int
 ) -> PersistentPlan | None:
-    """The plan for clusters of so many blocks, of which each takes a part of the batch forward and backward; None if a
-    phase has no tile. Then all blocks compute all weight gradients between two waits of the grid: layers get blocks in
-    proportion to their weights.
+    """Plan for clusters of `cluster` blocks, each with a part of the batch forward and backward; None if a phase has no
+    tile. All blocks compute all weight gradients between two waits of the grid: a layer's number of blocks is
+    proportional to its weights.
     """
     blocks, rows = teams * cluster, products.forward[0].rows
     forward = all_fastest(products.forward, capacity, cluster, teams)
@@ -213,9 +213,9 @@ def _shared(
 def _weight_gradients(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, capacity: int, least: int = 1
 ) -> list[tuple[PhaseTile, float]]:
-    """The tiles of the weight gradients that all blocks compute between two waits; larger ones spill registers.
+    """Tiles and cycles of the weight gradients that all blocks compute between two waits; larger tiles spill registers.
 
-    least : blocks of a layer's portion.
+    least : smallest number of blocks of a layer.
     """
     every = sum(each.outputs * (each.inputs + 1) for each in chain)
     portions = [max(least, blocks * phase.rows * phase.columns // every) for phase in products.weights]
@@ -229,8 +229,8 @@ def _weight_gradients(
 def _held(
     chain: tuple[LinearLayer, ...], products: Phases, teams: int, clusters: int, cluster: int, capacity: int
 ) -> PersistentPlan | None:
-    """As `_shared`, with weights and activations in shared memory; None if they do not fit. All `clusters` of the
-    device compute weight gradients, also those without samples.
+    """Plan as `_shared`, with weights and activations in shared memory; None if they do not fit. All `clusters` of the
+    device compute weight gradients, also clusters without samples.
     """
     blocks, rows = clusters * cluster, products.forward[0].rows
     samples = 4 * rows * held_line(chain[0].inputs)
@@ -258,7 +258,7 @@ def can_divide(net: Net) -> bool:
 def _divided(
     chain: tuple[LinearLayer, ...], batch: int, blocks: int, slots: int, capacity: int
 ) -> PersistentPlan | None:
-    """The plan for one cluster that divides the inputs of a layer; None if they do not fit."""
+    """Plan for one cluster that divides the inputs of a layer; None if shared memory is too small."""
     found = inputs_plan(chain[0], batch, blocks, slots)
     if 4 * found.floats > capacity:
         return None
@@ -272,7 +272,7 @@ def _plan(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, launch: tuple[bool, int, int | None],
     found: tuple[list[tuple[PhaseTile, float]], ...], cycles: float,
 ) -> PersistentPlan | None:  # fmt: skip
-    """The plan of these tiles; None if a phase has none. launch : `in_grid`, `cluster` and `rows` of the plan."""
+    """Plan of these tiles; None if a phase has none. launch : `in_grid`, `cluster` and `rows` of the plan."""
     kinds = products.forward, products.inputs, products.weights
     if any(len(tiles) < len(kind) for tiles, kind in zip(found, kinds, strict=True)):
         return None
@@ -283,7 +283,7 @@ def _plan(
 
 
 def why_not(net: Net) -> str | None:
-    """Reason why no persistent kernel trains the net, or None."""
+    """Reason why no persistent kernel can train the net; None if one can."""
     chain = layers(net)
     if isinstance(chain, str):
         return chain

@@ -1,4 +1,4 @@
-"""Matrix products of the phases of a step, their tiles, and what a phase takes by estimate."""
+"""Matrix products of the phases of a step, their tiles, and the estimated cycles of a phase."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEPTHS, STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024), 3
 
 @dataclass(frozen=True)
 class LinearLayer:
-    """A Linear layer of the chain, with the ReLU that follows it.
+    """Linear layer of the chain, with the ReLU after it.
 
     number : number of the layer in the net; its tensors are "<number>.weight" and "<number>.bias".
     inputs, outputs : features.
@@ -50,7 +50,7 @@ class PhaseTile:
     """Shape of a tile, `Tile` of product.cuh: 4 * down rows, 4 * across columns, k in pieces of `depth`, of which
     `stages` are in shared memory at a time.
 
-    separate : True if a weight gradient leaves the biases to sums of their own.
+    separate : True if separate sums compute the bias of a weight gradient.
     """
 
     down: int
@@ -65,13 +65,12 @@ class PhaseTile:
 
 @dataclass(frozen=True)
 class PhaseProduct:
-    """Sizes of a phase's matrix product, and how its factors lie in memory.
+    """Sizes of a phase's matrix product, and the order of its factors in memory.
 
     rows, columns, depth : m, n and k.
     inside : for each factor, True if neighbours in memory are neighbours in k.
     whole_rows : True if a tile must have all columns.
-    bias : True if the last column is the bias, which tiles that cover the others without a rest may leave to separate
-        sums.
+    bias : True if the last column is the bias; if tiles cover the other columns exactly, separate sums may compute it.
     """
 
     rows: int
@@ -109,8 +108,8 @@ class PhaseProduct:
         return -(-self.rows // (4 * tile.down)) * -(-columns // (4 * tile.across))
 
     def cycles(self, tile: PhaseTile, blocks: int, teams: int = 1) -> float:
-        """Estimated cycles of the phase on this many blocks, without the wait after it; as many `teams` of blocks
-        compute the same on other samples.
+        """Estimated cycles of the phase on `blocks` blocks, without the wait after it, while `teams` teams of blocks
+        compute the same phase on other samples.
         """
         rows, columns, pieces = 4 * tile.down, 4 * tile.across, -(-self.depth // tile.depth)
         groups, active = THREADS // (tile.down * tile.across), teams * min(blocks, self.count(tile))
@@ -134,7 +133,7 @@ class Phases:
 def fastest(
     phase: PhaseProduct, capacity: int, blocks: int, teams: int = 1, places: int = THREADS
 ) -> tuple[PhaseTile, float] | None:
-    """The tile of the fewest cycles, and the cycles; None if no tile fits. places : patches of 4 x 4 at most."""
+    """Tile with the fewest cycles, and these cycles; None if no tile fits. places : largest number of 4 x 4 patches."""
     tiles = (tile for tile in phase.tiles(capacity) if tile.down * tile.across <= places)
     tile = min(tiles, key=lambda tile: phase.cycles(tile, blocks, teams), default=None)
     return None if tile is None else (tile, phase.cycles(tile, blocks, teams))
@@ -143,13 +142,13 @@ def fastest(
 def all_fastest(
     kind: tuple[PhaseProduct, ...], capacity: int, blocks: int, teams: int = 1
 ) -> list[tuple[PhaseTile, float]]:
-    """`fastest` of each phase that has a tile."""
+    """Fastest tile and its cycles, for each phase that has a tile."""
     found = (fastest(phase, capacity, blocks, teams) for phase in kind)
     return [each for each in found if each is not None]
 
 
 def dealt(phases: list[tuple[PhaseProduct, PhaseTile]], blocks: int) -> float:
-    """Cycles of the busiest block where all tiles of several phases are dealt to the blocks in turn."""
+    """Cycles of the busiest block if all tiles of several phases are assigned to the blocks in turn."""
     busy, first = [0.0] * blocks, 0
     for phase, tile in phases:
         count = phase.count(tile)

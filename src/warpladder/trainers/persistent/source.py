@@ -81,7 +81,7 @@ _GATHERED = "if (more) gather.finish(odd ? x_even : x_odd, target + (odd ? 0 : {
 def persistent_source(
     net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan
 ) -> KernelSource:
-    """The kernel's source, with all headers in it."""
+    """Source of the kernel, with all headers in it."""
     if plan.divided is not None:
         return sources.assembled(
             Path(__file__).with_name(f"{KERNEL}.cu"), _divided(net, batch, samples, optimizer, plan)
@@ -114,7 +114,7 @@ def persistent_source(
 
 
 def _divided(net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan) -> str:
-    """Text of a layer whose inputs are divided."""
+    """CUDA text of the kernel of a layer whose inputs are divided over a cluster."""
     assert plan.divided is not None
     layer, layout = plan.layers[0], ParameterLayout(net)
     starts = {place.name: start for place, start in zip(layout.places, layout.starts, strict=True)}
@@ -136,7 +136,7 @@ def waits(plan: PersistentPlan) -> list[str]:
 
 
 def _teams(plan: PersistentPlan) -> dict[str, str]:
-    """Parts of the text that depend on which blocks train together."""
+    """Words of the text that depend on which blocks train together."""
     if plan.in_grid:
         kind = {"team_type": "GridTeam", "team_arguments": "(arrived)", "note": "team.step = step; "}
         words = f"{plan.blocks} blocks that wait as a grid"
@@ -157,19 +157,19 @@ def _teams(plan: PersistentPlan) -> dict[str, str]:
 
 
 def _gathering(plan: PersistentPlan) -> dict[str, str]:
-    """Parts of the text by which samples reach the batch's memory; held ones reach all blocks of a cluster as well."""
+    """Words of the text for the gathering of samples; with weights in shared memory, into all blocks of a cluster."""
     if plan.held is None:
         return {"templates": "phases.cuh", "warps": "", "also": ""}
     return {"templates": "held.cuh", "warps": f", ByCluster<{plan.cluster}, {plan.rows}>", "also": _also(plan)}
 
 
 def _all_there(plan: PersistentPlan) -> list[str]:
-    """The wait before the first store into another block's shared memory."""
+    """Line with the wait before the first store into another block's shared memory; [] if there is no such store."""
     return ["    crew.meet(0);"] if plan.held is not None and plan.cluster > 1 else []
 
 
 def _also(plan: PersistentPlan) -> str:
-    """Last argument of the call that stores samples."""
+    """Last argument of the call that stores samples; empty unless they are in shared memory."""
     return f", SpreadSample<{plan.layers[0].inputs}, {plan.cluster}>{{held_x, from}}" if plan.held is not None else ""
 
 
@@ -180,7 +180,7 @@ def _tiles_of(plan: PersistentPlan) -> int:
 
 
 def _rule(optimizer: Optimizer) -> str:
-    """Name of the struct with the optimizer's step, in its step.cu."""
+    """Name of the struct with the optimizer's step, in its step.cu. Raises `ConfigError` if there is none."""
     path = optimizer.folder() / "step.cu"
     found = _RULE.search(path.read_text(encoding="utf-8"))
     if found is None:
@@ -192,15 +192,15 @@ def _rule(optimizer: Optimizer) -> str:
 
 
 def line(features: int) -> int:
-    """Floats from row to row of activations and gradients, as `line` of phases.cuh."""
+    """Pitch in floats of a row of activations or gradients, as `line` of phases.cuh."""
     return (features + 4) // 4 * 4
 
 
 def _buffers(plan: PersistentPlan, batch: int, slots: int) -> list[tuple[str, int, int, int]]:
     """Arrays of the scratch memory: name, offset in floats, rows and features.
 
-    x_even and x_odd have the batches of even and odd steps, y1, y2, ... the layers' outputs but the last one's, g1,
-    g2, ... the gradients by their outputs before a ReLU, w1, w2, ... weights with biases, and v1, v2, ... and u1, u2,
+    x_even and x_odd hold the batches of even and odd steps; y1, y2, ... the layers' outputs, except the last one's; g1,
+    g2, ... the gradients by their outputs before a ReLU; w1, w2, ... weights with biases; v1, v2, ... and u1, u2,
     ... their slots.
     """
     widths, first = [each.outputs for each in plan.layers], plan.layers[0].inputs
@@ -217,7 +217,7 @@ def _buffers(plan: PersistentPlan, batch: int, slots: int) -> list[tuple[str, in
 
 
 def initial_work(plan: PersistentPlan, batch: int, slots: int) -> np.ndarray:
-    """Initial content of the scratch memory, float32: zeros, and the ones that activations end in."""
+    """Initial scratch memory, float32: zeros, and a one at the end of each row of activations, for the bias."""
     buffers = _buffers(plan, batch, slots)
     _, offset, rows, features = buffers[-1]
     out = np.zeros(offset + rows * line(features), np.float32)
@@ -228,13 +228,13 @@ def initial_work(plan: PersistentPlan, batch: int, slots: int) -> np.ndarray:
 
 
 def _pointers(batch: int, optimizer: Optimizer, plan: PersistentPlan) -> str:
-    """Declarations of the arrays of `_buffers`."""
+    """CUDA declarations of the arrays of `_buffers`."""
     buffers = _buffers(plan, batch, len(optimizer.slots))
     return "\n".join(f"    float* const {name} = work + {offset};" for name, offset, _, _ in buffers)
 
 
 def _moves(net: Net, optimizer: Optimizer, plan: PersistentPlan, into_rows: str) -> list[str]:
-    """Lines that move parameters and slots from the trainer's flat arrays into rows, or back."""
+    """Lines of CUDA that copy parameters and slots from the trainer's flat arrays into rows, or back."""
     layout, lines = ParameterLayout(net), []
     starts = {place.name: start for place, start in zip(layout.places, layout.starts, strict=True)}
     for number, each in enumerate(plan.layers, start=1):
@@ -246,9 +246,9 @@ def _moves(net: Net, optimizer: Optimizer, plan: PersistentPlan, into_rows: str)
 
 
 def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -> list[str]:
-    """Lines of a step: forward, loss, and backward; blocks meet once more after the loss is written.
+    """Lines of CUDA of a step: forward, loss, and backward; blocks wait for each other after the loss is written.
 
-    Clusters that have samples of their own wait for themselves alone until all input gradients are there.
+    A cluster with its own samples waits only for its blocks until all input gradients are computed.
     """
     last, meetings, lines = len(plan.layers), 0, []
     crew = "team" if plan.rows is None else "crew"
@@ -289,13 +289,13 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
 
 
 def _own(plan: PersistentPlan, array: str, layer: int) -> str:
-    """The rows of an array that a cluster trains alone; layer : number of the layer whose outputs it has, 0 for x."""
+    """CUDA expression of a cluster's rows of an array; layer : the array has this layer's outputs, 0 for x."""
     features = plan.layers[layer - 1].outputs if layer else plan.layers[0].inputs
     return array if plan.rows is None else f"{array} + from * {line(features)}"
 
 
 def _input_gradient(plan: PersistentPlan, number: int, crew: str) -> str:
-    """Call of the gradient by the input of a layer, counted from 1."""
+    """CUDA call of the input gradient of layer `number`, from 1."""
     each, before, tile = plan.layers[number - 1], plan.layers[number - 2], plan.inputs[number - 1]
     shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(before.relu).lower()}>"
     y, g, dx = (
@@ -305,7 +305,7 @@ def _input_gradient(plan: PersistentPlan, number: int, crew: str) -> str:
 
 
 def _weight_gradient(plan: PersistentPlan, number: int, slots: int, rule: str) -> str:
-    """Line of a layer's weight gradient and update, counted from 1."""
+    """Line of CUDA with the weight gradient and update of layer `number`, from 1."""
     each, tile = plan.layers[number - 1], plan.weights[number - 1]
     x = "x" if number == 1 else f"y{number - 1}"
     arrays = ", ".join([f"w{number}", *(f"{name}{number}" for name in "vu"[:slots]), *["nullptr"] * (2 - slots)])
@@ -315,7 +315,7 @@ def _weight_gradient(plan: PersistentPlan, number: int, slots: int, rule: str) -
 
 
 def _loss_tiles(net: Net, plan: PersistentPlan) -> str:
-    """Number of the tiles whose losses are added up, as an expression of n."""
+    """CUDA expression, in n, of the number of tiles whose losses are added."""
     tile: PhaseTile = plan.forward[-1]
     down = f"pieces(n, {4 * tile.down})"
     if plan.held is not None:

@@ -1,4 +1,4 @@
-"""`PersistentTrainer`: a range of steps, or several epochs, in one launch."""
+"""`PersistentTrainer`: trainer that runs a range of steps, or several epochs, in one launch."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ STEPS = 8192
 
 
 class PersistentTrainer(KernelTrainer):
-    """Trainer that sends one launch where others send one for each layer, direction and step.
+    """Trainer with one launch for many steps, instead of one for each layer, direction and step.
 
-    Samples, order, parameters, slots, log and the optimizer's settings lie on the device, as the resident feed has
-    them. Predictions take the gemm rung's kernels.
+    Samples, order, parameters, slots, log and the optimizer's settings are on the device, as with the resident
+    feed. Predictions use the gemm rung's kernels.
 
     Parameters
     ----------
     net, config, state, device
-        As `KernelTrainer`.
+            As in `KernelTrainer`.
     blocks : int or None
         Blocks of the launch; the plan's if None.
     wait : {"cluster", "grid", "both"} or None
-        How they wait for each other; the plan's if None.
+        Kind of wait between blocks; the plan's if None.
     cluster : int or None
-        Blocks of a cluster where wait is "both"; the plan's if None.
+        Blocks of a cluster if wait is "both"; the plan's if None.
     weights : {"global", "shared"} or None
-        Memory that phases read weights from; the plan's if None.
+        Memory from which phases read weights; the plan's if None.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PersistentTrainer(KernelTrainer):
         self._load(dataset)
 
     def _load(self, dataset: Dataset) -> None:
-        """Load the data set for the plan whose estimate is fastest, of those whose clusters the device holds."""
+        """Load the data set for the fastest plan by estimate whose clusters fit the device."""
         self.samples = samples = len(dataset.train_x)
         self.batch = self.config.batch(samples)
         if reason := why_not(self.net):
@@ -100,7 +100,7 @@ class PersistentTrainer(KernelTrainer):
                     raise
 
     def _prepare(self, dataset: Dataset, plan: PersistentPlan) -> None:
-        """Memory on the device and the compiled kernel for a plan."""
+        """Allocate memory on the device and compile the kernel for a plan."""
         start, device, samples = perf_counter(), self.device, self.samples
         self.plan = plan
         self.epoch = max(1, self.config.steps(samples))
@@ -165,7 +165,7 @@ class PersistentTrainer(KernelTrainer):
         return logs
 
     def _launched(self, orders: Sequence[Order], first: int, last: int, has_loss: bool) -> StepLog:
-        """Train steps first..last-1, counted from the first order's beginning, by one launch."""
+        """Train steps first..last-1, counted from the first order's beginning, by one launch; returns their log."""
         assert self.settings is not None and self.epoch_log is not None
         stream = self.device.stream
         for number, order in enumerate(orders):
@@ -186,7 +186,7 @@ class PersistentTrainer(KernelTrainer):
         return StepLog(*self.epoch_log.read(first, last), size) if has_loss else StepLog.without_loss(size)
 
     def _check_waits(self) -> None:
-        """Raise `KernelError` if a wait of the last launch was in vain."""
+        """Raise `KernelError` if a wait of the last launch timed out."""
         _, number, step, block = (int(value) for value in self.host_arrived)
         if number and self.plan is not None:
             raise KernelError(
@@ -195,7 +195,7 @@ class PersistentTrainer(KernelTrainer):
             )
 
     def _launch(self, first: int, count: int, has_loss: bool) -> Launch:
-        """The launch of a range of steps, bound once."""
+        """Launch of a range of steps, bound once."""
         key = first, count, has_loss
         if key not in self.launches:
             if len(self.launches) > 64:  # a caller who cuts epochs ever differently
@@ -250,7 +250,7 @@ class PersistentTrainer(KernelTrainer):
 
 
 def _by_epoch(log: StepLog, steps: int) -> list[StepLog]:
-    """A log for each epoch of a log of whole epochs."""
+    """Logs of single epochs, from a log of whole epochs of `steps` steps each."""
     starts = range(0, len(log.size), steps)
     if not log.has_loss:
         return [StepLog.without_loss(log.size[at : at + steps]) for at in starts]

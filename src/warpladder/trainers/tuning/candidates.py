@@ -1,4 +1,4 @@
-"""Choices of the tuner: the tiles of each matrix product, and the segment of each run of layers."""
+"""Choices of the tuner: the tiles of each matrix product, and the segment of consecutive layers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WITHIN = 1.3
 class Choice(ABC, Generic[Variant]):
     """Product or segment that several variants can compute.
 
-    layer : number of the segment's first layer. op : segment that is bound now. n : samples at a time.
+    layer : number of the segment's first layer. op : segment that is bound at present. n : samples at a time.
     """
 
     def __init__(self, layer: int, op: Segment, n: int) -> None:
@@ -42,10 +42,10 @@ class Choice(ABC, Generic[Variant]):
 
     @abstractmethod
     def variants(self) -> list[Variant]:
-        """All variants; the first is used if nothing is timed."""
+        """Variants of the choice; the first is used if none is timed."""
 
     def candidates(self) -> list[Variant]:
-        """Variants to time; the first of all is the first of them."""
+        """Variants to time, beginning with the first of `variants`."""
         return self.variants()
 
     @abstractmethod
@@ -59,20 +59,20 @@ class Choice(ABC, Generic[Variant]):
     @property
     @abstractmethod
     def now(self) -> Variant:
-        """The variant in use."""
+        """Variant in use."""
 
     @abstractmethod
     def record(self, variant: Variant) -> Record:
-        """A variant as data, for checkpoints and the plan cache."""
+        """Record of a variant, for checkpoints and the plan cache."""
 
     @abstractmethod
     def matches(self, record: Record) -> bool:
-        """True if a record is of this choice."""
+        """True if a record belongs to this choice."""
 
     @property
     @abstractmethod
     def work(self) -> int:
-        """Multiply-adds."""
+        """Number of multiply-adds."""
 
     @property
     @abstractmethod
@@ -85,11 +85,11 @@ class Choice(ABC, Generic[Variant]):
         return set()
 
     def find(self, record: Record) -> Variant | None:
-        """The variant of a record, or None if there is none."""
+        """Variant of a record; None if there is none."""
         return next((variant for variant in self.variants() if self.record(variant) == record), None)
 
     def key(self, hardware: str) -> str:
-        """Hash of device, layers, shapes, variants and kernel sources: all that decides which variant is fastest."""
+        """Hash of device, layers, shapes, variants and kernel sources, on which the fastest variant depends."""
         calls = all_calls(self.op, self.n)
         used = {call.kernel.source.digest for call in calls if isinstance(call, Launch)}
         digests = sorted(used | {sources.read(path).digest for path in self.files})
@@ -171,7 +171,7 @@ class TileChoice(Choice[TilePlan]):
 
 
 class SegmentChoice(Choice[type[Segment]]):
-    """Segment of a run of layers: its number `place` in the chain, and `alternatives` that can compute the layers."""
+    """Segment of consecutive layers: its number `place` in the chain, and `alternatives` for the layers."""
 
     def __init__(self, chain: Chain, place: int, alternatives: tuple[type[Segment], ...]) -> None:
         op = chain.segments[place]
@@ -218,20 +218,20 @@ class SegmentChoice(Choice[type[Segment]]):
 
 
 def all_calls(op: Segment, n: int) -> list[Call]:
-    """All launches of a segment for n samples in a step, without an update in place."""
+    """Launches of a segment for n samples in a step, without an update in place."""
     part = timed(n)
     return [*op.prepare(part), *op.forward(part), *(op.backward(part) if op.buffers.dy is not None else [])]
 
 
 def products(chain: Chain, some: Iterable[int]) -> list[TileChoice]:
-    """Tiled products of some of a chain's segments, by their numbers, for as many samples as the chain holds."""
+    """Tiled products of a chain's segments, chosen by their numbers, for as many samples as the chain holds."""
     found = [chain.segments[number] for number in some]
     every = (TileChoice(op.subgraph.layers_at.start, op, chain.capacity, name) for op in found for name in op.products)
     return [tiles for tiles in every if tiles.calls(tiles.now)]
 
 
 def segments(chain: Chain, alternatives: tuple[type[Segment], ...]) -> list[SegmentChoice]:
-    """Segments of layers alone that have parameters and alternatives."""
+    """Choices of the segments of layers that have parameters and alternatives."""
     every = (
         SegmentChoice(chain, place, alternatives)
         for place in chain.layered

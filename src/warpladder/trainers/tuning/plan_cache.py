@@ -1,7 +1,7 @@
-"""Disk cache of the tuner's plans: equal shapes on an equal device use equal kernels, and end in equal bits.
+"""Disk cache of the tuner's plans: equal shapes on an equal device use equal kernels, and give equal bits.
 
-An entry holds one product's plan as JSON. Its key is a hash of everything that decides the plan (`candidates.key`). An
-entry that cannot be read is reported and timed again.
+An entry holds one product's plan as JSON. Its key is a hash of everything on which the plan depends (`candidates.key`).
+An entry that cannot be read is reported and timed again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ found: dict[str, NetPlan] = {}
 
 
 def read(key: str) -> NetPlan | None:
-    """Plan of this key, or None."""
+    """Plan stored under this key; None if there is none."""
     if key not in found:
         content = PLANS.read(key)
         try:
@@ -35,6 +35,6 @@ def read(key: str) -> NetPlan | None:
 
 
 def write(key: str, plan: NetPlan) -> None:
-    """Store a plan."""
+    """Store a plan under this key."""
     found[key] = plan
     PLANS.write(key, json.dumps(plan_to_json(plan), indent=1).encode())

@@ -1,4 +1,4 @@
-"""Tuner: times the variants of each layer on the device that trains it, and uses the fastest.
+"""Tuner: it times the variants of each layer on the training device, and uses the fastest.
 
 The choice depends on a clock, and the last bits of trained weights on the choice. So it is made once: a run stores it
 and resumes with it (`Trainer.tuned`), and equal runs on an equal device find it in `plan_cache`.
@@ -33,13 +33,13 @@ def tune(
     chain: Chain, alternatives: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None
 ) -> NetPlan | None:
     """Choose the segments of a chain that compute layers alone, and the tiles of their products, for the samples that
-    it holds; None if the device's times mean nothing, or no choice is worth timing.
+    it holds. Returns None if the device's times mean nothing, or no choice is worth timing.
 
-    Fewer samples, an epoch's last batch, are computed by the same segments and by the model's tiles. Activations and
-    gradients are overwritten; parameters, momentum and the log of steps are not touched.
+    For fewer samples, in an epoch's last batch, the same segments are used with the cost model's tiles. Timing
+    overwrites activations and gradients, but not parameters, momentum and the log of steps.
 
     alternatives : other segments that may replace a segment. say : called when timing begins and ends.
-    stored : plan of the run that is resumed, whose choices are used, and not timed.
+    stored : plan of the resumed run, whose choices are used without timing.
     """
     device = chain.device
     if stored is not None and stored.hardware != device.hardware:
@@ -71,7 +71,7 @@ def tune(
 
 
 class Tuner:
-    """Settles one choice after another: from the resumed run's plan, from the plan cache, or by timing."""
+    """Tuner that settles one choice after another: from the resumed run's plan, from the plan cache, or by timing."""
 
     def __init__(self, chain: Chain, hardware: str, stored: NetPlan | None, say: Callable[[str], None] | None) -> None:
         self.chain, self.hardware, self.stored, self.say = chain, hardware, stored, say
@@ -89,14 +89,14 @@ class Tuner:
         plan_cache.write(choice.key(self.hardware), net_plan(self.hardware, [choice.record(variant)]))
 
     def follow(self, choice: Choice[Variant]) -> bool:
-        """Use the variant of the resumed run or of the plan cache; True if there is one."""
+        """Use the variant of the resumed run or of the plan cache; returns True if there is one."""
         variant = self._stored(choice) or self._found(choice)
         if variant is not None:
             choice.settle(variant)
         return variant is not None
 
     def end(self) -> None:
-        """Report how long timing took."""
+        """Report the duration of timing."""
         if self.began is not None and self.say is not None:
             self.say(
                 f"Timed in {perf_counter() - self.began:.1f} s; "
@@ -104,7 +104,7 @@ class Tuner:
             )
 
     def _begin(self) -> None:
-        """Fill the buffers as a step would: indices that kernels read must be valid."""
+        """Fill the buffers as in a step, since kernels read indices, which must be valid."""
         if self.say is not None:
             self.say(f"Timing the kernels of this net's layers on {self.device.name}")
         self.began = perf_counter()
@@ -144,7 +144,7 @@ class Tuner:
 
 
 class DryTuner(Tuner):
-    """A tuner for dry runs: it requests the kernels of all candidates, and times none of them."""
+    """Tuner for dry runs: it requests the kernels of all candidates, and times none of them."""
 
     def settle(self, choice: Choice[Variant]) -> None:
         if choice.work < WORTH or self.follow(choice):
@@ -156,7 +156,7 @@ class DryTuner(Tuner):
 
 
 def fastest(device: Device, choice: Choice[Variant]) -> Variant:
-    """The first of the candidates that none after it beats by more than MARGIN."""
+    """First candidate that no later one beats by more than MARGIN."""
     variants: list[Variant] = []
     works: list[list[Call]] = []
     for variant in choice.candidates():

@@ -1,8 +1,8 @@
-"""Clock around each instruction: its time inside whole steps, on each thread.
+"""Clock around each instruction of a native program: its time inside whole steps, on each thread.
 
 Each thread has a copy of the program, a table with a row for each instruction, which begins with its operation's
-address. In a timed copy that is the address of `clocked` (threads/run.py), which finds the operation's at the row's
-end. So the loop that trains needs no line for a clock.
+address. In a timed copy this is the address of `clocked` (threads/run.py), which finds the operation's at the row's
+end. So the training loop needs no code for clocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLOCKED = CompiledFunction(f"{__package__.rpartition('.')[0]}.threads.run", "clo
 
 
 class Spent(NamedTuple):
-    """Time of an instruction: the operation's name, and each thread's calls and seconds on average."""
+    """Time of an instruction: the operation's name, and calls and seconds, averaged over the threads."""
 
     operation: str
     calls: float
@@ -27,7 +27,7 @@ class Spent(NamedTuple):
 
 
 class Clocks:
-    """The clocks of one program's instructions."""
+    """Clocks of one native program's instructions."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -35,7 +35,7 @@ class Clocks:
         self._table = np.empty((0, 0, ROW), np.int64)
 
     def around(self, programs: np.ndarray, names: list[str]) -> np.ndarray:
-        """The program with clocks, (threads, rows * ROW) int64; the same table while it is the same program."""
+        """Copy of the program with clocks, (threads, rows * ROW) int64; the same table for the same program."""
         if self._of is not programs:
             self._of, self._names = programs, names
             self._table = programs.reshape(len(programs), -1, ROW).copy()
@@ -45,7 +45,7 @@ class Clocks:
         return self._table.reshape(programs.shape)
 
     def read(self) -> list[Spent]:
-        """Each row's time so far, in the program's order, and reset of the clocks. Idle threads are not counted."""
+        """Time of each row so far, in the program's order; resets the clocks. Idle threads are not counted."""
         table = self._table
         working = max(1, int(np.any(table[:, :, CALLS], axis=1).sum()))
         calls, spent = (table[:, :, which].sum(axis=0) / working for which in (CALLS, SPENT))

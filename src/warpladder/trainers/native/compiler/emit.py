@@ -1,6 +1,6 @@
-"""Vector instructions as LLVM code, from which the kernels' intrinsics are made.
+"""Vector instructions as LLVM code, of which the kernels' intrinsics are made.
 
-Every function emits code at the builder's position; none runs anything. Two shared intrinsics, `transposed` and
+Each function emits code at the builder's position, and runs none. Two shared intrinsics, `transposed` and
 `add_up`, are at the end.
 """
 
@@ -50,12 +50,12 @@ def store(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, value: ir.Valu
 
 
 def maximum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
-    """The larger; a NaN in value stays NaN: a diverged net must not look sound after a ReLU."""
+    """Maximum of two values; a NaN in `value` stays NaN, so that a ReLU does not hide a diverged net."""
     return builder.select(builder.fcmp_ordered("<", value, other), other, value)
 
 
 def minimum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
-    """The smaller; a NaN in value stays NaN."""
+    """Minimum of two values; a NaN in `value` stays NaN."""
     return builder.select(builder.fcmp_ordered(">", value, other), other, value)
 
 
@@ -64,7 +64,7 @@ def zeros() -> ir.Constant:
 
 
 def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # type: ignore[no-untyped-def]
-    """Open `for index in range(count)` that carries values in registers; returns index, carried, and a closer."""
+    """Open a loop `for index in range(count)` that carries values in registers; returns index, carried, closer."""
     before = builder.block
     head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
@@ -90,10 +90,10 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
 
 
 def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
-    """Loop's index, or a loop's sum of strides, as an int64 that LLVM cannot analyse.
+    """Loop index, or a loop's sum of strides, as an int64 that LLVM cannot analyse.
 
-    Otherwise LLVM makes of `row + index * stride` an advancing pointer, on AMD's cores one for each row of a tile: more
-    than there are registers, so that most are read, advanced and written in memory at every step.
+    Otherwise LLVM converts `row + index * stride` to an advancing pointer, on AMD's cores one for each row of a tile:
+    more than there are registers, so that most are read, advanced and written in memory at every step.
     """
     return builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [index], False)
 
@@ -101,7 +101,7 @@ def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
 def chosen(
     builder: ir.IRBuilder, which: ir.Value, cases: tuple[int, ...], values: Callable[[int], list[ir.Value]]
 ) -> list[ir.Value]:
-    """The vectors that `values` emits for case `which` (int64), which must be one of `cases`."""
+    """Vectors that `values` emits for case `which` (int64), one of `cases`."""
     if len(cases) == 1:
         return values(cases[0])
     blocks = [builder.append_basic_block(f"case{case}") for case in cases]
@@ -127,7 +127,7 @@ def chosen(
 def horizontal(
     builder: ir.IRBuilder, vector: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value] | None = None
 ) -> ir.Value:
-    """The sum of a vector's lanes, halving it in a fixed order; `join` may take the place of the addition."""
+    """Sum of a vector's lanes, halving the vector in a fixed order; `join` may replace the addition."""
     width = LANES
     while width > 1:
         width //= 2
@@ -140,13 +140,13 @@ def horizontal(
 
 
 def first_lanes(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
-    """A mask of the lanes below count (int64)."""
+    """Mask of the lanes below count (int64)."""
     lanes = ir.Constant(INTEGERS, list(range(LANES)))
     return builder.icmp_signed("<", lanes, splat(builder, builder.trunc(count, ir.IntType(32))))
 
 
 class Rows(NamedTuple):
-    """A 2-D array: pointer to its data, and bytes from row to row."""
+    """2-D array in LLVM code: pointer to its data, and bytes from row to row."""
 
     data: ir.Value
     stride: ir.Value
@@ -155,8 +155,8 @@ class Rows(NamedTuple):
 def emitted(result: Any = types.void) -> Callable[[Callable[..., Any]], Any]:
     """Decorator for an intrinsic with result type `result`: a function (builder, *arguments) that emits its code.
 
-    1-D arrays come as pointers, 2-D arrays as `Rows`, whole numbers as int64, tuples as lists; a tuple is returned as a
-    list.
+    The function gets 1-D arrays as pointers, 2-D arrays as `Rows`, integers as int64, tuples as lists; it returns a
+    tuple as a list.
     """
 
     def decorated(emit: Callable[..., Any]) -> Any:
@@ -178,7 +178,7 @@ def emitted(result: Any = types.void) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _argument(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value) -> Any:
-    """An argument of `emitted`."""
+    """Argument for a function decorated by `emitted`, converted from numba's value."""
     if isinstance(kind, types.BaseTuple):
         parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)  # type: ignore[attr-defined]
         return [_argument(context, builder, part, element) for part, element in parts]
@@ -190,7 +190,7 @@ def _argument(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value) -
 
 @emitted()
 def transposed(builder, source, at, step, target, to, to_step):  # type: ignore[no-untyped-def]
-    """target[to + j * to_step + i] = source[at + i * step + j] for i, j < LANES: a square, transposed in registers."""
+    """Transpose a LANES x LANES square in registers: target[to + j * to_step + i] = source[at + i * step + j]."""
     lines = [load(builder, source, builder.add(at, builder.mul(step, I64(i)))) for i in range(LANES)]
     half = LANES // 2
     while half:  # of each square of 2 * half lines, the upper right and the lower left quarter change places
@@ -207,7 +207,7 @@ def transposed(builder, source, at, step, target, to, to_step):  # type: ignore[
 
 @emitted()
 def add_up(builder, source, at, step, count, target, to):  # type: ignore[no-untyped-def]
-    """target[to + i] += the sum over k < count of source[at + k * step + i], for i < LANES, one k after the other."""
+    """Add LANES columns in order of k: target[to + i] += sum over k < count of source[at + k * step + i], i < LANES."""
     k, (total,), close = counted(builder, count, [load(builder, target, to)])
     close([builder.fadd(total, load(builder, source, builder.add(at, builder.mul(k, step))))])
     store(builder, target, to, total)

@@ -1,6 +1,6 @@
-"""Functions that only compiled code calls: operations, each compiled by itself and called by address, and their parts.
+"""Functions that only compiled code calls: operations, compiled separately and called by address, and their parts.
 
-None can be called from Python: unpacking Python objects takes longer to compile than the work itself. None makes an
+None can be called from Python: unpacking Python objects takes longer to compile than the work itself. None creates an
 array, so none counts references.
 """
 
@@ -47,17 +47,17 @@ SIGNATURES: dict[str, tuple[tuple[Any, ...], Any]] = {
 
 
 def shared(function: Callable) -> Any:
-    """Decorator: compile a function once, together with its callers."""
+    """Decorator that compiles a function once, together with its callers."""
     return numba.njit(**_OPTIONS)(function)
 
 
 def inner(function: Callable) -> Any:
-    """Decorator: insert a function's lines wherever compiled code calls it; they are not compiled by themselves."""
+    """Decorator that inlines a function in all compiled callers; it is not compiled separately."""
     return numba.njit(inline="always", **_OPTIONS)(function)
 
 
 def compile_now(function: CompiledFunction) -> MachineCode:
-    """Machine code of a function; `RuntimeError` if .numba_config.yaml names another processor than the plan's."""
+    """Machine code of a function. Raises `RuntimeError` if .numba_config.yaml names another processor."""
     if cpu_target.target_context.codegen().magic_tuple()[1:] != target():
         raise RuntimeError(
             "numba compiles for another processor than this one: say which in NUMBA_CPU_NAME, not in .numba_config.yaml"
@@ -74,7 +74,7 @@ def compile_now(function: CompiledFunction) -> MachineCode:
 
 
 def loop_address(loop: Callable) -> int:
-    """Address of an optimizer's compiled loop; `ConfigError` if the loop, which may be a user's, returns something."""
+    """Address of an optimizer's compiled loop. Raises `ConfigError` if a user's loop returns a value."""
     loop.compile(LOOP)  # type: ignore[attr-defined]
     found = loop.overloads[LOOP]  # type: ignore[attr-defined]
     if found.signature.return_type != types.none:
@@ -85,7 +85,7 @@ def loop_address(loop: Callable) -> int:
 
 
 def _jump(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    """Code that calls the function at the address that is the first of `values`, with the others; its result."""
+    """Code that calls the function at address values[0] with the other values; returns its result."""
     kinds = signature.args[1:]
     pointer = builder.inttoptr(
         values[0], context.call_conv.get_function_type(signature.return_type, kinds).as_pointer()
@@ -98,11 +98,11 @@ def _jump(context, builder, signature, values):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def call_at(typing, where, operands, memory, work):  # type: ignore[no-untyped-def]
-    """Call the operation at an address with (operands, memory, work); its result is RESULT."""
+    """Call the operation at address `where` with (operands, memory, work); returns its RESULT."""
     return RESULT(types.int64, operands, memory, work), _jump
 
 
 @intrinsic
 def call_loop(typing, where, w, g, first, second, numbers):  # type: ignore[no-untyped-def]
-    """Call an optimizer's loop at an address with arguments of the types LOOP."""
+    """Call the optimizer's loop at address `where` with arguments of the types LOOP."""
     return types.none(types.int64, *LOOP), _jump

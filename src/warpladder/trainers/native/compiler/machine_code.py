@@ -1,6 +1,6 @@
 """Machine code on disk: object files that LLVM loads without importing numba, which takes most of a second.
 
-Files are in the folder of this state of the sources (ops/jit/cache.py), so that a function's name is key enough.
+Files are in the folder of this state of the sources (ops/jit/cache.py), so that a function's name is its key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....ops.jit.cache import FOLDERS, cache_folder
 
 
 class CompiledFunction(NamedTuple):
-    """A function that is compiled by itself. kind : of its signature, see functions.SIGNATURES."""
+    """Function that is compiled separately. kind : key of its signature in functions.SIGNATURES."""
 
     module: str
     name: str
@@ -29,14 +29,14 @@ class CompiledFunction(NamedTuple):
 
 
 class MachineCode(NamedTuple):
-    """A function's machine code. symbol : its name in the object file."""
+    """Machine code of a function. symbol : its name in the object file."""
 
     symbol: str
     content: bytes
 
 
 class _ObjectFiles(Cache):
-    """Object files of this state of the sources."""
+    """Disk cache of the object files for this state of the sources."""
 
     def place(self) -> Path:
         return cache_folder() or FOLDERS.place()
@@ -56,7 +56,7 @@ _ENTRY = ctypes.CFUNCTYPE(
 
 
 def address(function: CompiledFunction) -> int:
-    """Address of a function's machine code in this process; compiles and stores it if need be."""
+    """Address of a function's machine code in this process; compiles and stores the code if necessary."""
     with _loading:
         if function not in _loaded:
             _loaded[function] = _load(_stored(function) or _compiled(function))
@@ -64,7 +64,7 @@ def address(function: CompiledFunction) -> int:
 
 
 def entry(function: CompiledFunction) -> Callable[[int, int], None]:
-    """A function of the kind "entry" for Python to call; other Python threads go on while it runs."""
+    """Python callable of a compiled function of the kind "entry"; other Python threads run during its calls."""
     call = _ENTRY(address(function))
 
     def run(thread: int, job: int) -> None:
@@ -78,13 +78,13 @@ def entry(function: CompiledFunction) -> Callable[[int, int], None]:
 
 
 def store(function: CompiledFunction) -> None:
-    """Compile a function for other processes, which find it in the folder."""
+    """Compile a function into the cache folder, for other processes."""
     if not is_stored(function):
         _compiled(function)
 
 
 def is_stored(function: CompiledFunction) -> bool:
-    """True if nothing is gained by compiling a function early: it is loaded or in the folder, or there is no folder."""
+    """True if a function need not be compiled early: it is loaded or in the cache folder, or there is no folder."""
     return function in _loaded or cache_folder() is None or _stored(function) is not None
 
 
@@ -105,7 +105,7 @@ def _compiled(function: CompiledFunction) -> MachineCode:
 
 
 def _load(code: MachineCode) -> tuple[int, Any]:
-    """Address of a function, and its own LLVM engine: object files may define equal functions of numba."""
+    """Address of a function, and the LLVM engine that owns it: object files may define equal functions of numba."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

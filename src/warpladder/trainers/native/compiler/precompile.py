@@ -1,4 +1,4 @@
-"""Precompilation on several cores by processes, since numba compiles one function at a time in each."""
+"""Precompilation by several processes, since numba compiles one function at a time in each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST = (
 
 
 def precompile(functions: Iterable[CompiledFunction]) -> None:
-    """Compile missing functions in several processes; `address` compiles those whose process fails."""
+    """Compile missing functions in several processes; `address` compiles those whose process failed."""
     missing = [function for function in dict.fromkeys(functions) if not is_stored(function)]
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     left = deque(sorted(missing, key=lambda function: ranks.get(function.name, len(LONGEST))))
@@ -58,7 +58,7 @@ def _started() -> subprocess.Popen[str] | None:
 
 
 def _feed(process: subprocess.Popen[str], left: deque[CompiledFunction]) -> None:
-    """Give a process a function whenever it has compiled the one before, until none is left or it has ended."""
+    """Send a process one function at a time, after it has compiled the previous one, until none is left or it ends."""
     assert process.stdin is not None and process.stdout is not None
     while process.stdout.readline():
         try:

@@ -1,4 +1,4 @@
-"""Length of the processor's vectors and width of a panel of weights, known without importing numba."""
+"""Length of the processor's vectors and width of a panel of weights, found without importing numba."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIXTEEN = (
 
 
 def _lanes() -> int:
-    """float32 lanes of a vector register of numba's target: this machine's processor, or that of NUMBA_CPU_NAME."""
+    """float32 lanes of a vector register of numba's target: this machine's processor, or NUMBA_CPU_NAME's."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return 4
     import llvmlite.binding as llvm

@@ -1,4 +1,4 @@
-"""Activations but ReLU, and their gradients."""
+"""Activations other than ReLU, and their gradients, on the native rung."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _slope(bits):  # type: ignore[no-untyped-def]
 
 
 def activation(operands, memory, work):  # type: ignore[no-untyped-def]
-    """y = f(x), without the padding."""
+    """Activation operation: y = f(x), without the padding."""
     it, a = _read(operands), activations_of(memory, work)
     slope = _slope(it.slope)
     first, last = own_samples(work)
@@ -33,7 +33,7 @@ def activation(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def activation_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dx = f'(x) dy; the padding's dy is 0."""
+    """Activation gradient operation: dx = f'(x) dy; the padding's dy is 0."""
     it, a = _read_gradient(operands), activations_of(memory, work)
     slope = _slope(it.slope)
     first, last = own_samples(work)

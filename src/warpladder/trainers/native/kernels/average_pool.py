@@ -1,4 +1,4 @@
-"""Average pooling and its gradient, all channels of a pixel at a time."""
+"""Average pooling and its gradient on the native rung, all channels of a pixel at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _read = reader(AveragePoolOperands)
 
 
 def average_pool(operands, memory, work):  # type: ignore[no-untyped-def]
-    """y = the mean of each window of x."""
+    """Average pooling operation: y = the mean of each window of x."""
     it, a = _read(operands), activations_of(memory, work)
     share = np.float32(1.0 / (it.rows * it.columns))
     first, last = own_samples(work)
@@ -33,7 +33,7 @@ def average_pool(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def average_pool_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dx = the sum of dy over the windows that hold a pixel, each divided by the window's area."""
+    """Average pooling gradient: dx = the sum of dy / area over the windows that hold a pixel."""
     it, a = _read(operands), activations_of(memory, work)
     share = np.float32(1.0 / (it.rows * it.columns))
     first, last = own_samples(work)

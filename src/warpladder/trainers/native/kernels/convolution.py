@@ -1,8 +1,8 @@
-"""Convolution as a matrix product that never stores its patches (implicit GEMM). A Linear layer is one of 1 x 1, on an
-image of one row whose pixels are the samples.
+"""Convolution as a matrix product that never stores its patches (implicit GEMM). A Linear layer is a 1 x 1 convolution
+of an image of one row whose pixels are the samples.
 
-Pixels are a product's rows, output channels its columns, and k runs over (kernel row, kernel column, input channel). A
-tile is ROWS pixels by TOGETHER panels. Weights are stored in panels of WIDTH output channels, (panel, kernel row,
+Pixels are the product's rows, output channels its columns, and k runs over (kernel row, kernel column, input channel).
+A tile is ROWS pixels by TOGETHER panels. Weights are stored in panels of WIDTH output channels, (panel, kernel row,
 kernel column, input channel, WIDTH), so that a tile reads its weights as one stream.
 """
 
@@ -26,10 +26,10 @@ read_convolve, _read_transpose = reader(ConvolveOperands), reader(TransposeOpera
 
 @inner
 def broad_rows(rows):  # type: ignore[no-untyped-def]
-    """Number of `rows` rows for broad tiles, such that whole tiles of ROWS take the others, and only the last may be
+    """Number of rows for broad tiles, such that whole tiles of ROWS compute the others, and only the last may be
     padded.
 
-    rows : 0 or less if a thread's range is empty and begins after the last row.
+    rows : rows of a thread; 0 or less if its range is empty and begins after the last row.
     """
     count = max(0, rows) // BROAD_ROWS
     while count > 0 and ((rows + ROWS - 1) // ROWS * ROWS - count * BROAD_ROWS) % ROWS != 0:
@@ -39,7 +39,7 @@ def broad_rows(rows):  # type: ignore[no-untyped-def]
 
 @inner
 def in_broad(rows, panel, panel_range):  # type: ignore[no-untyped-def]
-    """Rows of a panel for broad tiles, `rows` or 0, and True if BROAD panels (fewer at the end) begin here."""
+    """Rows of a panel for broad tiles, `rows` or 0, and True if BROAD panels (fewer at the end) begin at it."""
     which = (panel - panel_range[0]) % BROAD
     if TOGETHER == 1 or panel - which + BROAD > panel_range[1]:
         return 0, False
@@ -48,7 +48,7 @@ def in_broad(rows, panel, panel_range):  # type: ignore[no-untyped-def]
 
 @inner
 def _fill_offsets(at, first_pixel, pixels, it, width):  # type: ignore[no-untyped-def]
-    """Offset tables of `pixels` output pixels: of the patch in x, of the result in y, and of the mask."""
+    """Fill the offset tables of `pixels` output pixels: the patch in x, the result in y, and the mask."""
     span = at.shape[0] // KINDS
     area = it.y.height * width
     sample, inside = divmod(first_pixel, area)
@@ -72,7 +72,7 @@ def _fill_offsets(at, first_pixel, pixels, it, width):  # type: ignore[no-untype
 
 @inner
 def convolve_block(it, memory, work, pixels, panel_range):  # type: ignore[no-untyped-def]
-    """y = finish(bias + x * weights) for the offset table's first `pixels` <= BLOCK entries and a range of panels."""
+    """Compute y = finish(bias + x * weights) for the offset table's first `pixels` entries and a range of panels."""
     at, a = offsets_of(memory, work), activations_of(memory, work)
     weights, biases = floats(memory, it.array, 0), floats(memory, WEIGHTS, 0)
     channels = it.x.channels
@@ -110,7 +110,7 @@ def convolve_block(it, memory, work, pixels, panel_range):  # type: ignore[no-un
 
 @inner
 def convolve_share(it, memory, work):  # type: ignore[no-untyped-def]
-    """A thread's share of a convolution, BLOCK pixels at a time."""
+    """Compute a thread's share of a convolution, BLOCK pixels at a time."""
     flat = it.samples_as_pixels != 0
     width = work.n if flat else it.y.width
     pixels = (1 if flat else work.n) * it.y.height * width
@@ -125,13 +125,14 @@ def convolve_share(it, memory, work):  # type: ignore[no-untyped-def]
 
 
 def convolve(operands, memory, work):  # type: ignore[no-untyped-def]
-    """A convolution, a Linear layer, or the input gradient of one."""
+    """Convolution operation; also a Linear layer, or the input gradient of either."""
     convolve_share(read_convolve(operands), memory, work)
     return 0.0, 0.0
 
 
 def transpose_weights(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Weights for the input gradient: panels of input channels, taps in reverse, k over (tap, output channel).
+    """Weight transposition for the input gradient: panels of input channels, taps reversed, k over (tap, output
+    channel).
 
     (outputs / WIDTH, taps, inputs, WIDTH) to (inputs / WIDTH, taps, outputs, WIDTH), in blocks of WIDTH x WIDTH of one
     tap.

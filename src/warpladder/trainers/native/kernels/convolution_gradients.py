@@ -33,7 +33,7 @@ _read, _read_bias = reader(WeightGradientOperands), reader(BiasGradientOperands)
 
 @inner
 def patch_offsets(at, x, kernel, w_at):  # type: ignore[no-untyped-def]
-    """Offsets of a patch's elements in x, from its first, and in a panel of weights; kernel : (rows, columns)."""
+    """Fill the offsets of a patch's elements in x, relative, and in a weight panel; kernel : (rows, columns)."""
     span = at.shape[0] // KINDS
     m = 0
     for row in range(kernel[0]):
@@ -52,7 +52,8 @@ def patch_offsets(at, x, kernel, w_at):  # type: ignore[no-untyped-def]
 def _add_chunk(it, memory, work, left, right, extent, bounds):  # type: ignore[no-untyped-def]
     """Multiply a chunk of pixels for a thread's tiles and panels.
 
-    left, right : of the tiles, right without its panel and strides between vectors. extent : pixels of a row, rows.
+    left, right : factors of the tiles, right without its panel and strides between vectors. extent : pixels of a row,
+    rows.
     bounds : start and finish of the sums.
     """
     at, target = offsets_of(memory, work), gradient_target(memory, work, it.steps_weights != 0)
@@ -81,8 +82,8 @@ def _add_chunk(it, memory, work, left, right, extent, bounds):  # type: ignore[n
 
 
 def weight_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, CHUNK pixels at a
-    time; or a step of SGD by the gradient of a single chunk, which is then not stored.
+    """Weight gradient operation, CHUNK pixels at a time: dw (panel, kernel row, kernel column, input channel, WIDTH) =
+    sum over pixels of patch^T dy; or a step of SGD by the gradient of a single chunk, which is then not stored.
     """
     it, a = _read(operands), activations_of(memory, work)
     x, dy, flat = it.x, it.dy, it.samples_as_pixels != 0
@@ -105,7 +106,7 @@ def weight_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def bias_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """db = sum over pixels of dy, for the thread's share of whole panels of channels."""
+    """Bias gradient operation: db = sum over pixels of dy, for the thread's share of whole panels of channels."""
     it, a, target = _read_bias(operands), activations_of(memory, work), floats(memory, GRADIENTS, work.slot)
     dy, flat = it.dy, it.samples_as_pixels != 0
     width = work.n if flat else dy.width
@@ -126,6 +127,6 @@ def bias_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
 
 @inner
 def own_panels(count, work):  # type: ignore[no-untyped-def]
-    """A thread's share, in whole panels, of `count` channels or weights: the same in every instruction divided so."""
+    """Range of a thread's share, in whole panels, of `count` channels or weights, equal in all instructions."""
     first, last = share(count // WIDTH, work.part, work.parts)
     return first * WIDTH, last * WIDTH

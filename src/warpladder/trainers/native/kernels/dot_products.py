@@ -1,6 +1,6 @@
-"""Products of rows with rows, for layers with few outputs: vectors run along the inputs, and nothing is transposed.
+"""Products of rows with rows, for layers with few outputs: vectors run along the inputs, without transposition.
 
-An output is then a vector of sums, whose lanes must be added up. That is done for LANES outputs together::
+An output is a vector of sums, whose lanes must be added. This is done for LANES outputs together::
 
     a    a0 a1 a2 a3     halves    a0+a2 a1+a3 b0+b2 b1+b3     halves again    a    b    c    d
     b    b0 b1 b2 b3      side     c0+c2 c1+c3 d0+d2 d1+d3
@@ -23,7 +23,7 @@ from ..compiler.vectors import LANES
 
 
 def across(builder: ir.IRBuilder, vectors: list[ir.Value]) -> ir.Value:
-    """A vector of the sums of up to LANES vectors' lanes, half onto half; zeros after the last."""
+    """Vector of the lane sums of up to LANES vectors, by adding halves; zeros after the last."""
     size = LANES
     while size > 1:
         half = size // 2
@@ -40,7 +40,7 @@ def _halves(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, low: list[int], hal
 
 
 def store_first(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, value: ir.Value, count: ir.Value) -> None:
-    """Store the first `count` lanes, all of them where there are fewer."""
+    """Store the first `count` lanes of a vector, at most all."""
     mask = first_lanes(builder, count)
     pointer = builder.bitcast(builder.gep(base, [index]), VECTOR.as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [VECTOR, pointer.type, ir.IntType(32), mask.type])
@@ -56,9 +56,10 @@ def row_of_floats(builder: ir.IRBuilder, array: ir.Value, at: ir.Value) -> ir.Va
 def make_dot(
     rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floats, read: Callable[..., ir.Value] = load
 ) -> Any:
-    """Intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[n]).
+    """Intrinsic of dot products: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] +
+    bias[n]).
 
-    a_m : row of a that `row` finds at at[m]; `read` loads LANES numbers of it as floats. length : multiple of LANES.
+    a_m : row of a that `row` finds at at[m]; `read` loads LANES of its numbers as floats. length : multiple of LANES.
     bias : (array, index). limits : (scale, floor), -inf for no floor; a NaN stays.
     result : (array, index, count). y[m, 0] is array[index + at[rows + columns + m]]; n < count.
     """

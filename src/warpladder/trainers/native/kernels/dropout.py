@@ -1,4 +1,4 @@
-"""Dropout, forward and backward."""
+"""Dropout on the native rung, forward and backward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _mixed = shared(scalar.mixed)
 
 
 def dropout(operands, memory, work):  # type: ignore[no-untyped-def]
-    """y = x m, without the padding; y = x in predictions."""
+    """Dropout operation: y = x m, without the padding; y = x in predictions."""
     it, a = _read(operands), activations_of(memory, work)
     key, threshold, scale = np.int64(0), np.int64(0), np.float32(1)
     if work.settings.mask_key >= 0:

@@ -1,7 +1,7 @@
-"""Linear layers with few outputs, where panels of WIDTH columns would be mostly padding.
+"""Linear layers with few outputs, for which panels of WIDTH columns would be mostly padding.
 
 Shapes: x (samples, inputs), weights (outputs, pitch) as PyTorch stores them, rows padded by zeros to a multiple of
-WIDTH; y (samples, outputs) inside rows of WIDTH. Vectors run along the inputs, so that nothing is transposed.
+WIDTH; y (samples, outputs) inside rows of WIDTH. Vectors run along the inputs, without transposition.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _read_input_gradient = reader(FewOutputsInputGradientOperands)
 
 @inner
 def relu_floor(it):  # type: ignore[no-untyped-def]
-    """Lower limit of an output: 0 for a ReLU, else -inf. There is no branch in the loop: a ReLU is unpredictable."""
+    """Lower limit of an output: 0 for a ReLU, else -inf. The loop has no branch: a ReLU's branch is unpredictable."""
     return np.float32(0) if it.has_relu != 0 else np.float32(-np.inf)
 
 
 @inner
 def weight_rows(at, it, output):  # type: ignore[no-untyped-def]
-    """Offsets of the weights of OUTPUTS outputs for `make_dot`; outputs after the last repeat it."""
+    """Fill the offsets of the weights of OUTPUTS outputs for `make_dot`; outputs after the last repeat it."""
     for j in range(OUTPUTS):
         at[SAMPLES + j] = it.weights + min(output + j, it.outputs - 1) * it.pitch
 
 
 @inner
 def _forward(it, memory, work):  # type: ignore[no-untyped-def]
-    """y = x weights^T + bias for the thread's samples. All padding is zeros, so the sums run over the whole pitch."""
+    """Compute y = x weights^T + bias for the thread's samples. Padding is zeros, so sums run over the whole pitch."""
     at, a, weights = offsets_of(memory, work), activations_of(memory, work), floats(memory, WEIGHTS, 0)
     floor = relu_floor(it)
     first, last = own_samples(work)
@@ -72,13 +72,13 @@ def _forward(it, memory, work):  # type: ignore[no-untyped-def]
 
 
 def few_outputs(operands, memory, work):  # type: ignore[no-untyped-def]
-    """The layer's output, with a fused ReLU."""
+    """Linear operation of a layer with few outputs, with a fused ReLU."""
     _forward(read_few_outputs(operands), memory, work)
     return 0.0, 0.0
 
 
 def gather_few_outputs(operands, memory, work):  # type: ignore[no-untyped-def]
-    """`few_outputs` of a first layer: the samples are copied to x before."""
+    """Operation `few_outputs` of a first layer, which first copies the samples to x."""
     it = read_few_outputs(operands)
     copy_rows(it.x, it.features, 1, memory, work)
     _forward(it, memory, work)
@@ -86,7 +86,7 @@ def gather_few_outputs(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def few_outputs_input_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dx = dy weights for the thread's samples or panels of inputs; 0 where the relu_mask is not above 0."""
+    """Input gradient operation: dx = dy weights for the thread's samples or panels of inputs, masked by relu_mask."""
     it = _read_input_gradient(operands)
     at, a, weights = offsets_of(memory, work), activations_of(memory, work), floats(memory, WEIGHTS, 0)
     (first, last), panel_range = rows_and_panels(work.n, it.panels, it.by_panel, work)
@@ -111,7 +111,7 @@ def few_outputs_input_gradient(operands, memory, work):  # type: ignore[no-untyp
 
 
 def few_outputs_weight_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dw = dy^T x for the thread's panels of inputs; or a step of SGD by it."""
+    """Weight gradient operation: dw = dy^T x for the thread's panels of inputs; or a step of SGD by dw."""
     it, at, a = read_weight_gradient(operands), offsets_of(memory, work), activations_of(memory, work)
     steps = it.steps_weights != 0
     target, step = gradient_target(memory, work, steps), sgd_numbers(memory, work)

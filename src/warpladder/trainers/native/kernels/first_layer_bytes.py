@@ -1,7 +1,7 @@
 """First layer with few outputs on the data set's own bytes: no gathered copy, and a fourth of the bytes to read.
 
-Shapes: pixels (all samples, features) uint8 where they lie in the data set, indices (samples,) of the batch in it;
-weights (outputs, pitch), y and dy (samples, WIDTH) as in few_outputs.py. Idle units turn the bytes into floats, in
+Shapes: pixels (all samples, features) uint8 in the data set, indices (samples,) of the batch's rows;
+weights (outputs, pitch), y and dy (samples, WIDTH) as in few_outputs.py. Idle units convert the bytes to floats in
 registers; the scale is applied to sums. features is a multiple of LANES.
 """
 
@@ -35,23 +35,23 @@ GROUP = 8 if WIDE else 16  # samples for which one tile's outputs are computed, 
 
 
 def _row(builder: ir.IRBuilder, pixels: Rows, index: ir.Value) -> ir.Value:
-    """Pointer to a row of bytes."""
+    """Pointer to row `index` of the bytes."""
     return builder.gep(pixels.data, [builder.mul(index, pixels.stride)])
 
 
 def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
-    """LANES bytes as floats."""
+    """Vector of LANES bytes as floats."""
     eight = ir.VectorType(ir.IntType(8), LANES)
     return builder.uitofp(builder.load(builder.bitcast(builder.gep(row, [at]), eight.as_pointer()), align=1), VECTOR)
 
 
 def _make_tile(vectors: int) -> Any:
-    """Intrinsic of OUTPUTS rows of the weight gradient.
+    """Intrinsic that computes OUTPUTS rows of the weight gradient.
 
     sums[m, n] = start + scale * sum over k < samples of dy[at[m] + k * dy_sample] * pixels[indices[k], column + n]
 
     for m < OUTPUTS and n < vectors * LANES, to target[at[OUTPUTS + m] + n]. start : ZERO, or ADD (to target). finish :
-    STORE, or STEP, one of SGD. step : rate, clip and decay.
+    STORE, or STEP, a step of SGD. step : rate, clip and decay.
     """
 
     @emitted()
@@ -97,7 +97,7 @@ _half_tile = _make_tile(1)
 
 
 def few_outputs_of_bytes(operands, memory, work):  # type: ignore[no-untyped-def]
-    """y = scale * pixels[indices] weights^T + bias for the thread's samples, with a fused ReLU."""
+    """Linear operation on bytes: y = scale * pixels[indices] weights^T + bias, with a fused ReLU."""
     it, at, a = read_few_outputs(operands), offsets_of(memory, work), activations_of(memory, work)
     weights, pixels, indices = floats(memory, WEIGHTS, 0), bytes_2d(memory, U8), indices_of(memory, work)
     floor = relu_floor(it)
@@ -121,7 +121,7 @@ def few_outputs_of_bytes(operands, memory, work):  # type: ignore[no-untyped-def
 
 
 def few_outputs_weight_gradient_of_bytes(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dw = scale * dy^T pixels[indices] for the thread's panels of inputs; or a step of SGD by it."""
+    """Weight gradient on bytes: dw = scale * dy^T pixels[indices] for the thread's panels; or a step of SGD by dw."""
     it, at, a = read_weight_gradient(operands), offsets_of(memory, work), activations_of(memory, work)
     pixels, indices, steps = bytes_2d(memory, U8), indices_of(memory, work), it.steps_weights != 0
     step, scale = sgd_numbers(memory, work), work.settings.scale

@@ -13,14 +13,14 @@ _read = reader(FlattenOperands)
 
 @inner
 def _lines(image):  # type: ignore[no-untyped-def]
-    """Lines of evenly spaced pixels, and pixels of a line: the image's rows, or one line if it is dense."""
+    """Number of lines of evenly spaced pixels, and pixels of a line: the image's rows, or one line if it is dense."""
     dense = image.row == image.width * image.pixel
     return (1, image.height * image.width) if dense else (image.height, image.width)
 
 
 @inner
 def _copy(operands, memory, work, to_row):  # type: ignore[no-untyped-def]
-    """Images to rows if `to_row`, else rows to images: LANES channels of LANES pixels at a time, then the others."""
+    """Copy images to rows if `to_row`, else rows to images: LANES channels of LANES pixels at a time, then the rest."""
     it, a = _read(operands), activations_of(memory, work)
     image, channels, area = it.image, it.channels, it.image.height * it.image.width
     height, width = _lines(image)
@@ -46,12 +46,12 @@ def _copy(operands, memory, work, to_row):  # type: ignore[no-untyped-def]
 
 
 def flatten(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Images to rows."""
+    """Flatten operation: channels-last images to rows."""
     _copy(operands, memory, work, True)
     return 0.0, 0.0
 
 
 def unflatten(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Gradients of rows to those of images."""
+    """Flatten gradient operation: gradients of rows to gradients of images."""
     _copy(operands, memory, work, False)
     return 0.0, 0.0

@@ -1,7 +1,7 @@
-"""Fused weight gradient and update of a Linear layer: an optimizer's loop steps weights while their gradient is in the
-first-level cache. The update calls the same loop, so both end in the same bits.
+"""Fused weight gradient and update of a Linear layer: an optimizer's loop updates weights while their gradient is in
+the first-level cache. The separate update calls the same loop, so both give equal bits.
 
-Plain SGD steps the weights inside the tile, in registers (matmul_tile.py, STEP).
+Plain SGD updates the weights inside the tile, in registers (matmul_tile.py, STEP).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _read = reader(WeightStepOperands)
 
 @inner
 def _step_rows(it, memory, work, panel, rows, lone):  # type: ignore[no-untyped-def]
-    """Step a range of inputs of TOGETHER panels, or of the last; the gradient is in scratch, (TOGETHER * UPDATED,)."""
+    """Update a range of inputs of TOGETHER panels, or of the last; the gradient (TOGETHER * UPDATED,) is scratch."""
     at, a, total = offsets_of(memory, work), activations_of(memory, work), floats(memory, SCRATCH, work.thread)
     depth, span = it.x.channels, at.shape[0] // KINDS
     left = (a, it.x.offset, it.x.pixel, 0)
@@ -48,7 +48,7 @@ def _step_rows(it, memory, work, panel, rows, lone):  # type: ignore[no-untyped-
 
 
 def weight_step(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Step a Linear layer's weights (panel, input, WIDTH) by dw = x^T dy; no gradient is stored."""
+    """Fused operation: update a Linear layer's weights (panel, input, WIDTH) by dw = x^T dy, without storing dw."""
     it = _read(operands)
     tile_range, panel_range = rows_and_panels(it.tiles, it.panels, it.by_panel, work)
     patch_offsets(offsets_of(memory, work), it.x, (1, 1), 0)

@@ -1,6 +1,6 @@
-"""Losses with settings or with shares of samples, and the gradients of the net's output: see ops/loss.
+"""Losses with settings or with shares of samples, and the gradients of the net's output, as in ops/loss.
 
-A sample's loss and gradient are multiplied by its share of the batch's mean, or by 1 / batch where samples have none.
+A sample's loss and gradient are multiplied by its share of the batch's mean, or by 1 / batch without weights.
 Losses are summed in float64.
 """
 
@@ -23,14 +23,14 @@ _value, _derivative = shared(scalar.value), shared(scalar.derivative)
 
 @inner
 def _share(memory, work, has_shares, sample):  # type: ignore[no-untyped-def]
-    """Share of a block's sample in the mean of its batch, float32."""
+    """Share (float32) of a block's sample in the mean of its batch."""
     if has_shares != 0:
         return floats(memory, SHARES, 0)[work.first + sample]
     return work.inverse
 
 
 def label_loss(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum of share * (-sum of q log softmax(x)), and number of correct samples; dx = share (softmax(x) sum(q) - q)."""
+    """Loss with labels: sum of share * (-sum of q log softmax(x)), correct ones; dx = share (softmax(x) sum(q) - q)."""
     it, a = _read_labels(operands), activations_of(memory, work)
     labels, indices, w = int32s(memory, LABELS, 0), indices_of(memory, work), floats(memory, SETTINGS, 0)
     smoothing = np.int64(it.smoothing).view(np.float64)
@@ -62,7 +62,7 @@ def label_loss(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def element_loss(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum of share / size * f(x, goal); dx = share / size * f'(x, goal), of goals in the program's layout."""
+    """Loss by element: sum of share / size * f(x, goal); dx = share / size * f'(x, goal), in the program's layout."""
     it, a, setting = _read_goals(operands), activations_of(memory, work), floats(memory, SETTINGS, 0)
     loss, area = 0.0, it.x.height * it.x.width
     first, last = own_samples(work)
@@ -80,7 +80,7 @@ def element_loss(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def element_loss_of_targets(operands, memory, work):  # type: ignore[no-untyped-def]
-    """`element_loss` of the data set's targets, which lie in PyTorch's order."""
+    """Loss by element, as `element_loss`, with the data set's targets, which are in PyTorch's order."""
     it, a, setting = _read_targets(operands), activations_of(memory, work), floats(memory, SETTINGS, 0)
     targets, indices = floats_2d(memory, TARGETS), indices_of(memory, work)
     loss, area = 0.0, it.x.height * it.x.width

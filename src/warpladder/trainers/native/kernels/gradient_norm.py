@@ -1,4 +1,4 @@
-"""Scaling of all gradients to an L2 norm before the update: sums of squares by part, then the factor in every part."""
+"""Scaling of all gradients to an L2 norm before the update: sums of squares by part, then the factor in each part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _read = reader(NormOperands)
 
 
 def sum_squares(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum the shares' gradients into the first share's, and add up the squares of the part's own weights."""
+    """Operation that adds all shares' gradients into the first share's, and the squares of the part's weights."""
     it = _read(operands)
     first, last = own_panels(it.last - it.first, work)
     total = 0.0
@@ -34,7 +34,7 @@ def sum_squares(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def scale_gradients(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Scale the part's own gradients, where the norm of all is larger than permitted."""
+    """Operation that scales the part's gradients if the norm of all gradients exceeds the limit."""
     it = _read(operands)
     first, last = own_panels(it.last - it.first, work)
     total = 0.0

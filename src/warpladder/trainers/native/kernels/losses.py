@@ -1,4 +1,4 @@
-"""The losses and the gradients of the net's output. Each sample's loss is summed in float64."""
+"""Plain losses and the gradients of the net's output. Each sample's loss is summed in float64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _read_targets = reader(TargetErrorOperands)
 
 
 def cross_entropy(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum of -log softmax(x)[label], and number of correct samples; dx = (softmax - onehot) * work.inverse."""
+    """Cross-entropy: sum of -log softmax(x)[label], and correct samples; dx = (softmax(x) - onehot) * work.inverse."""
     it, a = _read(operands), activations_of(memory, work)
     labels, indices = int32s(memory, LABELS, 0), indices_of(memory, work)
     loss = 0.0
@@ -39,7 +39,7 @@ def cross_entropy(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def cross_entropy_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dx of `cross_entropy` to the bit, without losses and predictions."""
+    """Cross-entropy's dx, equal to that of `cross_entropy` bit for bit, without losses and predictions."""
     it, a = _read(operands), activations_of(memory, work)
     labels, indices = int32s(memory, LABELS, 0), indices_of(memory, work)
     first, last = own_samples(work)
@@ -51,7 +51,7 @@ def cross_entropy_gradient(operands, memory, work):  # type: ignore[no-untyped-d
 
 @inner
 def _squared_error(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum over elements of (x - goal)^2; dx = 2 (x - goal) * work.inverse."""
+    """Compute dx = 2 (x - goal) * work.inverse; returns the sum over elements of (x - goal)^2."""
     it, a = _read_squared(operands), activations_of(memory, work)
     loss = 0.0
     factor = np.float32(2) * work.inverse
@@ -69,19 +69,19 @@ def _squared_error(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def squared_error(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum over elements of (x - goal)^2, and the gradient of the mean."""
+    """Squared error: sum over elements of (x - goal)^2, and the gradient of the mean."""
     return _squared_error(operands, memory, work), 0.0
 
 
 def squared_error_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """The gradient of the mean alone: the compiler drops the sum, which is not used."""
+    """Gradient of the mean squared error alone: the compiler drops the unused sum."""
     _squared_error(operands, memory, work)
     return 0.0, 0.0
 
 
 @inner
 def _squared_error_of_targets(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum over elements of (x - target)^2; dx = 2 (x - target) * work.inverse. Targets lie in PyTorch's order."""
+    """Compute dx = 2 (x - target) * work.inverse; returns the sum of (x - target)^2. Targets are in PyTorch's order."""
     it, a = _read_targets(operands), activations_of(memory, work)
     targets, indices = floats_2d(memory, TARGETS), indices_of(memory, work)
     loss, area = 0.0, it.x.height * it.x.width
@@ -101,11 +101,11 @@ def _squared_error_of_targets(operands, memory, work):  # type: ignore[no-untype
 
 
 def squared_error_of_targets(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum over elements of (x - target)^2, and the gradient of the mean."""
+    """Squared error with the data set's targets: sum of (x - target)^2, and the gradient of the mean."""
     return _squared_error_of_targets(operands, memory, work), 0.0
 
 
 def squared_error_of_targets_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """The gradient of the mean alone: the compiler drops the sum, which is not used."""
+    """Gradient of the mean squared error with the data set's targets, alone: the compiler drops the unused sum."""
     _squared_error_of_targets(operands, memory, work)
     return 0.0, 0.0

@@ -1,6 +1,6 @@
 """Register tile of the matrix product, for linear layers and convolutions.
 
-numba leaves register tiling to chance, so a tile is an intrinsic that emits its own vector code (emit.py). A tile is
+numba does not tile registers reliably, so a tile is an intrinsic that emits its own vector code (emit.py). A tile is
 rows x vectors of sums that stay in registers while k runs. 6 rows of 2 vectors are 12 sums, enough to hide the latency
 of two FMA units, in the 16 registers of AVX2; 8 x 2 or 6 x 4 sums fit the 32 of AVX-512.
 """
@@ -22,7 +22,7 @@ NO_STEP = (np.float32(0), np.float32(0), np.float32(0))
 
 
 class TileArguments(NamedTuple):
-    """Arguments of a tile, in the order of its tuples. Offsets and strides count elements.
+    """Arguments of a matrix product's tile, in the order of its tuples. Offsets and strides count elements.
 
     sums[m, v, n] = start + sum over run < runs, k < length of
                     a[a_at + at[first + m] + run * a_run + k * a_k] * b[b_at + run * b_run + k * b_k + v * b_vector + n]
@@ -66,7 +66,7 @@ def make_tile(
     rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,),
     strided: bool = False,
 ) -> Any:  # fmt: skip
-    """Intrinsic that multiplies and adds one tile; its arguments are those of `TileArguments`, in tuples.
+    """Intrinsic that multiplies and adds one tile; its arguments are the tuples of `TileArguments`.
 
     starts, finishes : possible values of `start` and `finish`. One branch a tile costs nothing next to its sums, and
     saves compiling a tile for each pair. strided : True if a_k or b_k is known only when the tile runs; see
@@ -83,7 +83,7 @@ def make_tile(
 
 
 class _TileCode:
-    """Emits the code of one tile."""
+    """Emitter of the code of one tile."""
 
     def __init__(self, builder: ir.IRBuilder, arguments: TileArguments, rows: int, vectors: int) -> None:
         self.builder, self.arguments, self.rows, self.vectors = builder, arguments, rows, vectors
@@ -104,7 +104,7 @@ class _TileCode:
         return [self.builder.mul(I64(v), stride) for v in range(self.vectors)]
 
     def begun(self, start: int) -> list[ir.Value]:
-        """The sums before the first product."""
+        """Sums before the first product: zeros, biases, or the present numbers of c."""
         builder, it = self.builder, self.arguments
         if start == ZERO:
             return [zeros() for _ in self.cells]
@@ -114,7 +114,7 @@ class _TileCode:
         return [biases[v] for _, v in self.cells]
 
     def multiplied(self, sums: list[ir.Value], strided: bool) -> list[ir.Value]:
-        """The loops over runs and k; returns the sums."""
+        """Sums after the loops over runs and k."""
         builder, it = self.builder, self.arguments
         run, totals, close_runs = counted(builder, it.runs, sums)
         run = opaque(builder, run) if strided else run
@@ -166,7 +166,7 @@ def relu_or_mask(
 def sgd_step(
     builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, step: tuple[ir.Value, ir.Value, ir.Value]
 ) -> ir.Value:
-    """weight - rate * (clip(gradient) + decay * weight), on vectors; step: rate, clip and decay, scalars."""
+    """SGD step on vectors: weight - rate * (clip(gradient) + decay * weight). step : rate, clip and decay, scalars."""
     rate, clip, decay = step
     limit = splat(builder, clip)
     gradient = maximum(builder, minimum(builder, gradient, limit), builder.fneg(limit))

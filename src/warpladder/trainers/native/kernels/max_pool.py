@@ -1,4 +1,4 @@
-"""Max-pooling of LANES channels in a vector register, with argmax index and gradient; 2 x 2 windows are unrolled."""
+"""Max pooling of LANES channels in a vector register, with argmax index and gradient; 2 x 2 windows are unrolled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _read, _read_gradient = reader(MaxPoolOperands), reader(MaxPoolGradientOperands)
 
 
 def _better(builder: ir.IRBuilder, new: ir.Value, number: ir.Value, old: ir.Value, argmax: ir.Value) -> list[ir.Value]:
-    """The larger of new and old, and its number in the window: old stays among equals, and if it is a NaN."""
+    """Larger of new and old, and its number in the window: old stays among equals, and if it is a NaN."""
     # "unordered or greater", except that a NaN is never replaced
     larger = builder.and_(builder.fcmp_unordered(">", new, old), builder.fcmp_ordered("ord", old, old))
     return [builder.select(larger, new, old), builder.select(larger, splat(builder, number), argmax)]
@@ -29,8 +29,8 @@ def _indices_at(builder: ir.IRBuilder, argmax: ir.Value, at: ir.Value) -> ir.Val
 
 @emitted()
 def _max(builder, window, result):  # type: ignore[no-untyped-def]
-    """Largest of size x size pixels, for LANES channels, and its number in the window: of equal ones the first, or the
-    first NaN.
+    """Write the largest of size x size pixels for LANES channels, and its number in the window: the first of equals, or
+    the first NaN.
 
     window : (array, start, row stride, pixel stride, size). result : (array, index, argmax array, index).
     """
@@ -48,14 +48,14 @@ def _max(builder, window, result):  # type: ignore[no-untyped-def]
 
 
 def _four(builder: ir.IRBuilder, start: ir.Value, row_step: ir.Value, column_step: ir.Value) -> list[ir.Value]:
-    """Indices of the pixels of a window of 2 x 2."""
+    """Indices of the four pixels of a 2 x 2 window."""
     below = builder.add(start, row_step)
     return [start, builder.add(start, column_step), below, builder.add(below, column_step)]
 
 
 @emitted()
 def _max_of_four(builder, window, result):  # type: ignore[no-untyped-def]
-    """`_max` of 2 x 2 pixels; window has no size."""
+    """Write the largest of 2 x 2 pixels and its number in the window, as `_max`; window has no size."""
     (source, *steps), (target, out, argmax, argmax_at) = window, result
     first, *others = _four(builder, *steps)
     value, index = load(builder, source, first), ir.Constant(INTEGERS, [0] * LANES)
@@ -67,10 +67,10 @@ def _max_of_four(builder, window, result):  # type: ignore[no-untyped-def]
 
 @emitted()
 def _to_argmax(builder, gradient, index, mask, target, adds):  # type: ignore[no-untyped-def]
-    """target = adds * target + gradient where the argmax is `number` and the mask above floor, else + 0, for LANES
-    channels.
+    """Add a pool's gradient to LANES channels of a pixel where the argmax is `number` and the mask is above floor.
 
-    gradient, target : (array, index). index : (argmax array, index, number). mask : (array, index, floor).
+    target = adds * target + (gradient or 0). gradient, target : (array, index). index : (argmax array, index, number).
+    mask : (array, index, floor).
     """
     (dy, dy_at), (argmax, argmax_at, number), (y, y_at, floor), (result, out) = gradient, index, mask, target
     which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
@@ -83,7 +83,10 @@ def _to_argmax(builder, gradient, index, mask, target, adds):  # type: ignore[no
 
 @emitted()
 def _to_one_of_four(builder, gradient, index, mask, window):  # type: ignore[no-untyped-def]
-    """`_to_argmax` for separate 2 x 2 windows; index : (array, index), window : (array, start, row, pixel stride)."""
+    """Write a pool's gradient to its argmax pixel of a separate 2 x 2 window, and 0 to the others, as `_to_argmax`.
+
+    index : (argmax array, index). window : (array, start, row stride, pixel stride).
+    """
     (dy, dy_at), (argmax, argmax_at), (y, y_at, floor), (target, *steps) = gradient, index, mask, window
     which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
     passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
@@ -95,12 +98,12 @@ def _to_one_of_four(builder, gradient, index, mask, window):  # type: ignore[no-
 
 @inner
 def _argmax_at(it, y, sample, row, column):  # type: ignore[no-untyped-def]
-    """Index of the argmax of a window's first channel; y: the view of the pool's output, or of its gradient."""
+    """Index of the argmax of a window's first channel; y : view of the pool's output, or of its gradient."""
     return it.argmax + (sample * y.height * y.width + row * y.width + column) * y.channels
 
 
 def max_pool(operands, memory, work):  # type: ignore[no-untyped-def]
-    """y = largest of each window, and its argmax (sample, pixel, channel) int32: the first among equals."""
+    """Max pooling operation: y = largest of each window; argmax int32 (sample, pixel, channel), first of equals."""
     it, a, argmax_of = _read(operands), activations_of(memory, work), int32s(memory, ARGMAX, work.slot)
     x, y, size, stride = it.x, it.y, it.size, it.stride
     whole = y.channels // LANES * LANES
@@ -126,7 +129,7 @@ def max_pool(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def max_pool_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dx = sum of dy at each window's argmax, else 0; with a ReLU before, 0 where the largest is not above 0."""
+    """Max pooling gradient: dx = sum of dy at each window's argmax, else 0; with has_mask, 0 if y is not above 0."""
     it, a, argmax_of = _read_gradient(operands), activations_of(memory, work), int32s(memory, ARGMAX, work.slot)
     dy, dx, size, stride = it.dy, it.dx, it.size, it.stride
     overlaps = size != stride

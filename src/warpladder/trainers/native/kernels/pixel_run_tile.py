@@ -1,11 +1,11 @@
-"""Register tiles of a pixel run: neighbouring pixels of one row, for kernels of three columns and stride 1.
+r"""Register tiles of a pixel run: neighbouring pixels of one row, for kernels of three columns and stride 1.
 
-The matrix product's tile (matmul_tile.py) with one vector of columns needs a load for each multiplication, where a core
-begins as many loads as multiplications, and reads a table of offsets. Neighbouring pixels share their patches: each
+The matrix product's tile (matmul_tile.py) with one vector of columns needs a load for each multiplication, while a core
+begins as many loads as multiplications; it also reads a table of offsets. Neighbouring pixels share their patches: each
 number that is read serves all taps of a kernel row, without a table::
 
     pixels that are read     0   1   2   3   4  ...  14        15 broadcasts and 3 vectors of weights
-                              \\  |  /|\\ ...                    for 3 x 13 multiplications
+                              \  |  /|\ ...                    for 3 x 13 multiplications
     sums                       0   1   2   3  ...  12
 """
 
@@ -63,7 +63,7 @@ class RunArguments(NamedTuple):
 def make_run_tile(taps: int, left: int = 0, right: int = 0, length: int = RUN, vectors: int = 1) -> Any:
     """Intrinsic that multiplies and adds `length` neighbouring pixels by `vectors` vectors; see `RunArguments`.
 
-    left, right : numbers of first and last pixels that are known to be zeros, and are not read.
+    left, right : numbers of first and last pixels that are zeros, and are not read.
     """
 
     @emitted()
@@ -76,7 +76,7 @@ def make_run_tile(taps: int, left: int = 0, right: int = 0, length: int = RUN, v
 
 
 class _RunCode:
-    """Emits the code of one tile."""
+    """Emitter of the code of one pixel run's tile."""
 
     def __init__(self, builder: ir.IRBuilder, arguments: RunArguments, length: int, vectors: int) -> None:
         self.builder, self.arguments, self.length, self.vectors = builder, arguments, length, vectors
@@ -86,7 +86,7 @@ class _RunCode:
         return self.builder.gep(pointer, [number])
 
     def begun(self, start: int) -> list[ir.Value]:
-        """The sums before the first product."""
+        """Sums before the first product: zeros or biases."""
         it, add = self.arguments, self.builder.add
         return [
             load(self.builder, it.bias, add(it.bias_at, I64(v * LANES))) if start == BIAS else zeros()
@@ -94,7 +94,7 @@ class _RunCode:
         ]
 
     def multiplied(self, taps: int, read: range) -> list[ir.Value]:
-        """The loops over rows and depth; returns the sums. read : pixels that are read."""
+        """Sums after the loops over rows and depth. read : pixels that are read."""
         builder, it, bytes_on, cells = self.builder, self.arguments, self.bytes_on, self.cells
         pitch, tap = builder.mul(it.a_pixel, I64(4)), builder.mul(it.b_tap, I64(4))
         thrice = builder.mul(pitch, I64(3))
@@ -120,14 +120,14 @@ class _RunCode:
         return totals
 
     def pixel(self, pixels: list[ir.Value], steps: tuple[ir.Value, ir.Value], at: int) -> ir.Value:
-        """A pixel's number in all lanes."""
+        """Vector with a pixel's number in all lanes."""
         builder = self.builder
         base, (which, times) = next((i, STEPS[at - base]) for i, base in enumerate(POINTERS) if at - base in STEPS)
         here = self.bytes_on(pixels[base], builder.mul(steps[which], I64(times))) if times else pixels[base]
         return splat(builder, builder.load(builder.bitcast(here, F32.as_pointer()), align=4))
 
     def factor(self, panel: ir.Value, tap: ir.Value, at: int) -> ir.Value:
-        """LANES weights of tap `at`."""
+        """Vector of LANES weights of tap `at`."""
         here = self.bytes_on(panel, self.builder.mul(tap, I64(at))) if at else panel
         return load(self.builder, self.builder.bitcast(here, F32.as_pointer()), I64(0))
 
@@ -152,13 +152,14 @@ class _RunCode:
 
 @emitted()
 def gradient_tile(builder, left, right, extent, result, bias, fresh):  # type: ignore[no-untyped-def]
-    """Gradients of one input channel's TAPS x TAPS weights to a panel of one vector, and of the panel's bias.
+    """Add the gradients of one input channel's TAPS x TAPS weights to a panel of one vector, and of the panel's bias.
 
     sums[i, j, n] = start + sum over row < rows, m < pixels of
                     a[a_at + (row + i) * a_row + (m + j) * a_pixel] * b[b_at + row * b_row + m * b_pixel + n]
 
     for i, j < TAPS and n < LANES, to c[c_at + (i * TAPS + j) * c_tap + n], and start + sum of b alone to d[d_at + n],
-    if `wanted`. start : old content, or 0 if `fresh`. Numbers of a are read once a kernel row, and stay in registers.
+    if `wanted`. start : old content, or 0 if `fresh`. Each number of a is read once a kernel row, and stays in a
+    register.
     """
 
     (a, a_at, a_row, a_pixel), (b, b_at, b_row, b_pixel), (pixels, rows) = left, right, extent

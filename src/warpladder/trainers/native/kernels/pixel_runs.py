@@ -24,7 +24,7 @@ _read, _read_gradient = reader(PixelRunOperands), reader(PixelRunGradientOperand
 
 @inner
 def _convolve_line(it, memory, work, panel, line):  # type: ignore[no-untyped-def]
-    """One row of output pixels, for one panel or a pair of them."""
+    """Compute one row of output pixels of a 3 x 3 convolution, for one panel or a pair of panels."""
     a, weights, biases = activations_of(memory, work), floats(memory, it.array, 0), floats(memory, WEIGHTS, 0)
     x, y, mask, border, channels = it.x, it.y, it.relu_mask, it.border, it.x.channels
     pairs = TOGETHER > 1 and it.in_pairs != 0
@@ -56,7 +56,7 @@ def _convolve_line(it, memory, work, panel, line):  # type: ignore[no-untyped-de
 
 
 def convolve_pixel_runs(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Convolution for kernels of TAPS x TAPS with stride 1, and rows of at least one pixel run."""
+    """Convolution operation for TAPS x TAPS kernels with stride 1, and rows of at least one pixel run."""
     it = _read(operands)
     first, last = share(work.n * it.y.height, work.part, work.parts)
     for panel in range(it.first_panel, it.last_panel, 2 if TOGETHER > 1 and it.in_pairs != 0 else 1):
@@ -66,7 +66,7 @@ def convolve_pixel_runs(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def multiply(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Product of a Linear layer of one panel, in runs of samples where there are at least RUN."""
+    """Product of a Linear layer of one panel, in runs of samples if there are at least RUN."""
     it = read_convolve(operands)
     first, last = own_samples(work)
     if last - first < RUN:
@@ -85,7 +85,7 @@ def multiply(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def weight_gradient_pixel_runs(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Weight and bias gradients of a convolution of TAPS x TAPS, stride 1 and one panel, by one thread."""
+    """Weight and bias gradients of a TAPS x TAPS convolution with stride 1 and one panel, by one thread."""
     it, a, target = _read_gradient(operands), activations_of(memory, work), floats(memory, GRADIENTS, work.slot)
     x, dy, channels = it.x, it.dy, it.x.channels
     lines = max(1, IN_CACHE // dy.width)

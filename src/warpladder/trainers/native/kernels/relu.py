@@ -1,4 +1,4 @@
-"""ReLU where it is not part of the layer before it, and its gradient."""
+"""ReLU that is not fused with the layer before it, and its gradient, on the native rung."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _read, _read_gradient = reader(ReluOperands), reader(ReluGradientOperands)
 
 @inner
 def _channels(activations, view, sample, row, column):  # type: ignore[no-untyped-def]
-    """A pixel's channels, (channels,) float32."""
+    """Channels of a pixel, (channels,) float32."""
     start = place(view, sample, row, column)
     return activations[start : start + view.channels]
 
 
 def relu(operands, memory, work):  # type: ignore[no-untyped-def]
-    """y = 0 where x is below 0, else x: a NaN passes."""
+    """ReLU operation: y = 0 where x is below 0, else x; a NaN stays."""
     it, activations = _read(operands), activations_of(memory, work)
     first, last = own_samples(work)
     for sample in range(first, last):
@@ -33,7 +33,7 @@ def relu(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def relu_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dx = dy where the output y is above 0, else 0."""
+    """ReLU gradient: dx = dy where the output y is above 0, else 0."""
     it, activations = _read_gradient(operands), activations_of(memory, work)
     first, last = own_samples(work)
     for sample in range(first, last):

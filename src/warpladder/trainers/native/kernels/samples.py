@@ -1,7 +1,7 @@
 """Samples of the data set, copied and scaled to activations, and predictions.
 
-No hardware prefetcher expects shuffled samples, and a cache line takes a hundred nanoseconds or more. So a sample is
-prefetched AHEAD samples before it is copied.
+Hardware prefetchers do not predict shuffled samples, and a cache line takes a hundred nanoseconds or more. So a sample
+is prefetched AHEAD samples before it is copied.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def prefetch(builder, rows, row, at):  # type: ignore[no-untyped-def]
 
 @inner
 def _prefetch_sample(pixels_u8, pixels_f32, indices, sample, last, features):  # type: ignore[no-untyped-def]
-    """Prefetch a sample, if it is before `last`. One of the two sources is empty."""
+    """Prefetch a sample, if it is before `last`. One of the two arrays of pixels is empty."""
     if sample < last:
         if pixels_u8.shape[0] > 0:
             for at in range(0, features, LINE):
@@ -45,7 +45,7 @@ def _prefetch_sample(pixels_u8, pixels_f32, indices, sample, last, features):  #
 
 
 def gather(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Images from (channels, height, width) to channels-last, scaled."""
+    """Gather operation: images (channels, height, width) of the batch to channels-last, scaled."""
     it, indices, scale = _read(operands), indices_of(memory, work), work.settings.scale
     y, channels, target = it.y, it.channels, activations_of(memory, work)
     pixels_u8, pixels_f32 = bytes_2d(memory, U8), floats_2d(memory, F32)
@@ -81,7 +81,7 @@ def _scale(line, scale, target):  # type: ignore[no-untyped-def]
 
 @inner
 def copy_rows(y, features, shares, memory, work):  # type: ignore[no-untyped-def]
-    """Copy `shares` threads' ranges of flat samples to rows of y: the thread's own range first, then the next ones'."""
+    """Copy `shares` threads' ranges of flat samples to rows of y: the thread's own range first, then the next ones."""
     pixels_u8, pixels_f32 = bytes_2d(memory, U8), floats_2d(memory, F32)
     indices, target, scale = indices_of(memory, work), activations_of(memory, work), work.settings.scale
     for i in range(shares):
@@ -96,7 +96,7 @@ def copy_rows(y, features, shares, memory, work):  # type: ignore[no-untyped-def
 
 
 def gather_rows(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Flat samples, scaled: the thread's share, or a private copy of the whole batch."""
+    """Gather operation of flat samples, scaled: the thread's share, or a private copy of the whole batch."""
     it = _read(operands)
     copy_rows(it.y, it.channels, work.parts if it.copies_all != 0 else 1, memory, work)
     return 0.0, 0.0
@@ -104,7 +104,7 @@ def gather_rows(operands, memory, work):  # type: ignore[no-untyped-def]
 
 @inner
 def read_out(source, x, channels, out, at, sample_range):  # type: ignore[no-untyped-def]
-    """Channels-last images to rows of `out` (samples, features) in PyTorch's order; image 0 goes to row `at`."""
+    """Copy channels-last images to rows of `out` (samples, features) in PyTorch's order; image 0 becomes row `at`."""
     area = x.height * x.width
     for sample in range(sample_range[0], sample_range[1]):
         for row in range(x.height):

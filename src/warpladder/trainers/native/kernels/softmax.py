@@ -1,4 +1,4 @@
-"""A row's softmax in vector registers, with the gradient of the cross-entropy."""
+"""Softmax of a row in vector registers, with the gradient of the cross-entropy."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LOWEST = ir.Constant(VECTOR, [float("-inf")] * LANES)
 
 @inner
 def softmax(source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
-    """target[to + i] = (softmax of source[at : at + count] - (i == label)) * share, for i < count; then zeros, or NaN
-    if the row has one, up to a whole vector.
+    """Write target[to + i] = (softmax of source[at : at + count] - (i == label)) * share, for i < count; then zeros, or
+    NaN if the row has one, up to a whole vector.
 
     Returns the sum of exp(source[at + i] - largest), the largest, and its first index, or `count` if all are NaN.
     """
@@ -47,7 +47,7 @@ def softmax(source, at, count, label, share, target, to):  # type: ignore[no-unt
 
 @emitted(types.Tuple((types.float32, types.float32, types.int64)))
 def _in_a_vector(builder, source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
-    """`softmax` of up to LANES numbers, which never leave their register: half the time, and the same bits."""
+    """Compute `softmax` of up to LANES numbers in one register: half the time, and equal bits."""
     there = first_lanes(builder, count)
     x = load(builder, source, at)
     numbers = maximum(builder, LOWEST, builder.select(there, x, LOWEST))  # a NaN is not above the lowest
@@ -64,7 +64,7 @@ def _in_a_vector(builder, source, at, count, label, share, target, to):  # type:
 
 @emitted(types.float32)
 def _largest(builder, source, at, count):  # type: ignore[no-untyped-def]
-    """The largest of source[at : at + count], count at least 1; NaNs are passed over."""
+    """Largest of source[at : at + count], count at least 1, without NaNs."""
     step, (best,), close = counted(builder, _vectors(builder, count), [LOWEST])
     k = builder.mul(step, I64(LANES))
     value = builder.select(
@@ -76,7 +76,7 @@ def _largest(builder, source, at, count):  # type: ignore[no-untyped-def]
 
 @emitted(types.float32)
 def _exponentials(builder, source, source_at, shift, target, target_at, count):  # type: ignore[no-untyped-def]
-    """target[i] = exp(source[i] - shift) for i < count, 0 for the other of LANES neighbours; returns their sum."""
+    """Write target[i] = exp(source[i] - shift) for i < count, 0 up to LANES; returns their sum."""
     value = _exponential(builder, builder.fsub(load(builder, source, source_at), splat(builder, shift)))
     value = builder.select(first_lanes(builder, count), value, zeros())
     store(builder, target, target_at, value)
@@ -85,7 +85,7 @@ def _exponentials(builder, source, source_at, shift, target, target_at, count): 
 
 @emitted()
 def _multiply(builder, target, at, count, factor):  # type: ignore[no-untyped-def]
-    """target[at + i] *= factor for i < count and further, up to a whole vector."""
+    """Multiply target[at + i] by factor for i < count and further, up to a whole vector."""
     step, _, close = counted(builder, _vectors(builder, count), [])
     place = builder.add(at, builder.mul(step, I64(LANES)))
     store(builder, target, place, builder.fmul(load(builder, target, place), splat(builder, factor)))
@@ -94,7 +94,7 @@ def _multiply(builder, target, at, count, factor):  # type: ignore[no-untyped-de
 
 @emitted(types.int64)
 def _first_equal(builder, source, at, count, value):  # type: ignore[no-untyped-def]
-    """The first i < count with source[at + i] == value, or count."""
+    """First i < count with source[at + i] == value, or count."""
     wanted = splat(builder, value)
     step, (first,), close = counted(builder, _vectors(builder, count), [count])
     k = builder.mul(step, I64(LANES))
@@ -106,7 +106,7 @@ def _first_equal(builder, source, at, count, value):  # type: ignore[no-untyped-
 
 
 def _first(builder: ir.IRBuilder, mask: ir.Value, otherwise: ir.Value) -> ir.Value:
-    """The first lane of a mask (int64), or `otherwise` if none is set; a branch would be unpredictable."""
+    """First set lane of a mask (int64), or `otherwise` if none is set, without an unpredictable branch."""
     bits = builder.zext(builder.bitcast(mask, ir.IntType(LANES)), I64)
     return builder.select(
         builder.icmp_signed("==", bits, I64(0)), otherwise, builder.cttz(bits, ir.Constant(ir.IntType(1), 0))
@@ -119,7 +119,7 @@ def _vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
 
 
 def _exponential(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """exp(x), within 2 units in the last place for x in -87..88; 0 or nearly so below.
+    """Exponential exp(x), within 2 units in the last place for x in -87..88; 0 or nearly 0 below.
 
     exp(x) = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, whose
     remainder is 1e-8; ln 2 in two parts so that r stays exact.

@@ -1,4 +1,4 @@
-"""Sizes of tiles, chunks and offset tables, and how a tile's sums begin and end: shared by plans and kernels."""
+"""Sizes of tiles, chunks and offset tables, and kinds of a tile's start and finish: shared by plans and kernels."""
 
 from __future__ import annotations
 

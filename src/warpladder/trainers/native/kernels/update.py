@@ -1,4 +1,4 @@
-"""The optimizer's update of a range of weights, from one gradient or from one of each share of the batch."""
+"""Optimizer's update of a range of weights, from one gradient or from a gradient of each share of the batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _read = reader(UpdateOperands)
 
 @inner
 def clip_all(g, clip):  # type: ignore[no-untyped-def]
-    """Limit every number of g to [-clip, clip]; clip may be infinite."""
+    """Clip every number of g to [-clip, clip]; clip may be infinite."""
     if clip < np.inf:
         for i in range(g.shape[0]):
             # written so that a NaN stays
@@ -25,7 +25,7 @@ def clip_all(g, clip):  # type: ignore[no-untyped-def]
 
 @inner
 def call_optimizer(memory, work, g, start, stop):  # type: ignore[no-untyped-def]
-    """Step weights[start:stop] by g with the optimizer's loop; a slot that the optimizer lacks is an empty slice."""
+    """Update weights[start:stop] by g with the optimizer's loop; a slot that the optimizer lacks is an empty slice."""
     weights, slots, numbers = floats(memory, WEIGHTS, 0), floats(memory, SLOTS, 0), floats(memory, NUMBERS, work.step)
     second = weights.shape[0]
     call_loop(
@@ -35,7 +35,7 @@ def call_optimizer(memory, work, g, start, stop):  # type: ignore[no-untyped-def
 
 @inner
 def summed(memory, work, shares, start, stop):  # type: ignore[no-untyped-def]
-    """The gradient of weights[start:stop], clipped: the first `shares` shares' gradients, summed in that order."""
+    """Gradient of weights[start:stop], clipped: the sum of the first `shares` shares' gradients, in order."""
     g = cut(floats(memory, SCRATCH, work.thread), 0, stop - start)
     own = cut(floats(memory, GRADIENTS, 0), start, stop - start)
     for i in range(stop - start):
@@ -50,7 +50,7 @@ def summed(memory, work, shares, start, stop):  # type: ignore[no-untyped-def]
 
 @inner
 def _own_range(it, line, work):  # type: ignore[no-untyped-def]
-    """First weight, and the one after the last, of the thread's share of a line of weights."""
+    """First weight, and the one after the last, of the thread's share of range `line` of the weights."""
     first, last = own_panels(it.last - it.first, work)
     start = it.first + line * (it.last - it.first)
     return start + first, start + last
@@ -58,7 +58,7 @@ def _own_range(it, line, work):  # type: ignore[no-untyped-def]
 
 @inner
 def _sgd_step(memory, work, shares, start, stop):  # type: ignore[no-untyped-def]
-    """SGD's step of weights[start:stop], as in optimizers/sgd/loops.py; without momentum there is no slot."""
+    """Update weights[start:stop] by SGD, as in optimizers/sgd/loops.py; without momentum there is no slot."""
     numbers, slots = floats(memory, NUMBERS, work.step), floats(memory, SLOTS, 0)
     rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2] != 0, numbers[3]
     w = cut(floats(memory, WEIGHTS, 0), start, stop - start)
@@ -77,7 +77,7 @@ def _sgd_step(memory, work, shares, start, stop):  # type: ignore[no-untyped-def
 
 
 def sgd(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Update by SGD, UPDATED weights at a time."""
+    """SGD update operation, UPDATED weights at a time."""
     it = _read(operands)
     shares = 1 if it.is_summed != 0 else work.add
     for line in range(it.lines):
@@ -88,7 +88,7 @@ def sgd(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def optimizer_loop(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Update by the loop of any other optimizer, UPDATED weights at a time."""
+    """Update operation by the loop of any other optimizer, UPDATED weights at a time."""
     it = _read(operands)
     shares = 1 if it.is_summed != 0 else work.add
     for line in range(it.lines):

@@ -1,7 +1,7 @@
 """Nearest upsampling, alone and folded into the convolution after it.
 
 Upsampling by 2 and a 3x3 convolution with padding 1 become one operation on the small image. Output pixel (2y + p, 2x +
-q) sees only 2x2 small pixels, as neighbours among its nine are copies of each other. So each parity (p, q) is a 2x2
+q) reads only 2x2 small pixels, since neighbours among its nine are copies of each other. So each parity (p, q) is a 2x2
 convolution whose weights are sums of the 3x3 kernel's: 4/9 of the FLOPs, for the output and both gradients.
 
 Kernel row r of parity p falls on tap t(p, r): rows 0 | 1, 2 for p = 0, rows 0, 1 | 2 for p = 1.
@@ -23,7 +23,7 @@ _read_unfold, _read_transpose = reader(UnfoldOperands), reader(TransposeFoldedOp
 
 
 def upsample(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Every pixel of the small image becomes scale x scale pixels of the large one."""
+    """Upsampling operation: copy each small pixel to scale x scale large pixels."""
     it, a = _read(operands), activations_of(memory, work)
     small, large, scale = it.small, it.large, it.scale
     first, last = own_samples(work)
@@ -37,7 +37,7 @@ def upsample(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def upsample_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """A small pixel's gradient: the sum of those of its copies."""
+    """Upsampling gradient: a small pixel's gradient is the sum of its copies' gradients."""
     it, a = _read(operands), activations_of(memory, work)
     small, large, scale = it.small, it.large, it.scale
     first, last = own_samples(work)
@@ -62,7 +62,7 @@ def tap(parity, row):  # type: ignore[no-untyped-def]
 
 
 def fold_weights(operands, memory, work):  # type: ignore[no-untyped-def]
-    """3x3 panels to four sets of 2x2 panels; a unit is one (parity, panel)."""
+    """Folding operation: 3x3 panels to four sets of 2x2 panels; a unit of work is one (parity, panel)."""
     it, weights, target = _read_fold(operands), floats(memory, WEIGHTS, 0), floats(memory, PACKED, 0)
     line, panels = it.inputs * WIDTH, it.panels
     first, last = share(4 * panels, work.part, work.parts)
@@ -81,7 +81,7 @@ def fold_weights(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def unfold_gradients(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Gradients of folded weights to gradients of the 3x3 weights: each of these is in one tap of every parity."""
+    """Unfolding operation: gradients of folded weights to gradients of 3x3 weights, each in one tap of every parity."""
     it, gradients = _read_unfold(operands), floats(memory, GRADIENTS, work.slot)
     line, panels = it.inputs * WIDTH, it.panels
     first, last = share(panels, work.part, work.parts)
@@ -102,7 +102,7 @@ def unfold_gradients(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def transpose_folded(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Folded weights to those of the input gradient: a 4x4 convolution of stride 2 over dy.
+    """Transposition of folded weights for the input gradient, a 4x4 convolution of stride 2 over dy.
 
     dx[y] = sum over k < 4 of w4[k] dy[2 y - 1 + k], where k belongs to parity (k + 1) % 2 and tap 1 - k // 2.
     target : (inputs / WIDTH, 4, 4, outputs, WIDTH). A block is WIDTH x WIDTH weights of one of the 16 taps.

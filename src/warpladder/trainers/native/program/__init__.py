@@ -1,4 +1,4 @@
-"""A net as a program: its tensors, their places in memory, and the rows of instructions that the compiled loop runs.
+"""Program of a net: its tensors, their places in memory, and the rows of instructions of the compiled loop.
 
-It imports nets, config and the sizes of kernels/. Begin with plan.py, then operands.py, the instruction set.
+This folder imports nets, config and the sizes of kernels/. Begin with plan.py, then operands.py, the instruction set.
 """

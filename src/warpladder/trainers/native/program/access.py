@@ -1,4 +1,4 @@
-"""A program as compiled code reads it: operands by name, arrays of the memory's table, a thread's share of work."""
+"""Access to a program from compiled code: operands by name, arrays of the memory's table, a thread's share of work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _data(context, builder, kind, value):  # type: ignore[no-untyped-def]
 
 
 def _view(context, builder, kind, data, shape):  # type: ignore[no-untyped-def]
-    """A C-contiguous array over memory that it does not own."""
+    """C-contiguous array over memory that it does not own."""
     view = context.make_array(kind)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
     strides = [I64(size)] if len(shape) == 1 else [builder.mul(shape[1], I64(size)), I64(size)]
@@ -32,7 +32,7 @@ def _view(context, builder, kind, data, shape):  # type: ignore[no-untyped-def]
 
 
 def _rows_of(element):  # type: ignore[no-untyped-def]
-    """An intrinsic (table, which, row): a row of an array of the table as a 1-D array; a 1-D array is row 0."""
+    """Intrinsic (table, which, row): a row of an array of the table as a 1-D array; a 1-D array is row 0."""
     kind = types.Array(element, 1, "C")
 
     @intrinsic
@@ -50,7 +50,7 @@ def _rows_of(element):  # type: ignore[no-untyped-def]
 
 
 def _whole(element):  # type: ignore[no-untyped-def]
-    """An intrinsic (table, which): all of a 2-D array of the table."""
+    """Intrinsic (table, which): a whole 2-D array of the table."""
     kind = types.Array(element, 2, "C")
 
     @intrinsic
@@ -78,7 +78,7 @@ floats_2d = _whole(types.float32)
 
 @intrinsic
 def cut(typing, array, first, length):  # type: ignore[no-untyped-def]
-    """array[first : first + length] of a C-contiguous array, without the clipping and turning of a slice."""
+    """Part array[first : first + length] of a C-contiguous array, without a slice's clipping and negative indices."""
     kind = types.Array(array.dtype, 1, "C")
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
@@ -90,7 +90,7 @@ def cut(typing, array, first, length):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def numbers_at(typing, address, length):  # type: ignore[no-untyped-def]
-    """The int64 numbers at an address, as a 1-D array."""
+    """Array of the `length` int64 numbers at an address."""
     kind = types.Array(types.int64, 1, "C")
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
@@ -125,13 +125,13 @@ def reader(operands: type) -> Any:
 
 @inner
 def place(view, sample, row, column):  # type: ignore[no-untyped-def]
-    """Index of a pixel's first channel."""
+    """Index of the first channel of pixel (sample, row, column) in its buffer."""
     return view.offset + sample * view.sample + row * view.row + column * view.pixel
 
 
 @inner
 def share(total, part, parts):  # type: ignore[no-untyped-def]
-    """The part-th of `parts` nearly equal ranges of 0..total-1; the first ones are the larger."""
+    """Range `part` of `parts` nearly equal ranges of 0..total-1, as (first, last + 1); the first ones are larger."""
     size, rest = divmod(total, parts)
     first = part * size + min(part, rest)
     return first, first + size + (1 if part < rest else 0)
@@ -145,7 +145,7 @@ def own_samples(work):  # type: ignore[no-untyped-def]
 
 @inner
 def rows_and_panels(rows, panels, by_panel, work):  # type: ignore[no-untyped-def]
-    """A thread's ranges of a product's rows (or tiles, or samples) and panels: a share of one, all of the other."""
+    """Ranges of a product's rows (or tiles, or samples) and panels for a thread: a share of one, all of the other."""
     own = share(panels if by_panel != 0 else rows, work.part, work.parts)
     return ((0, rows), own) if by_panel != 0 else (own, (0, panels))
 
@@ -157,24 +157,24 @@ def activations_of(memory, work):  # type: ignore[no-untyped-def]
 
 @inner
 def indices_of(memory, work):  # type: ignore[no-untyped-def]
-    """Index in the data set of each sample of a block, (n,) int64."""
+    """Indices (n,) int64 of a block's samples in the data set."""
     return cut(int64s(memory, INDICES, 0), work.first, work.n)
 
 
 @inner
 def offsets_of(memory, work):  # type: ignore[no-untyped-def]
-    """Offset tables of the thread, int64."""
+    """Offset tables (entries,) int64 of the thread."""
     return int64s(memory, OFFSETS, work.thread)
 
 
 @inner
 def gradient_target(memory, work, steps_weights):  # type: ignore[no-untyped-def]
-    """Array to which a weight gradient goes: the share's gradients, or the weights that SGD steps at once."""
+    """Destination of a weight gradient: the share's gradients, or the weights that SGD updates at once."""
     return floats(memory, WEIGHTS if steps_weights else GRADIENTS, 0 if steps_weights else work.slot)
 
 
 @inner
 def sgd_numbers(memory, work):  # type: ignore[no-untyped-def]
-    """Rate, clip and decay of SGD, float32, for gradients that step the weights at once."""
+    """Rate, clip and decay of SGD, float32, for gradients that update the weights at once."""
     numbers = floats(memory, NUMBERS, work.step)
     return numbers[0], work.settings.clip, numbers[3]

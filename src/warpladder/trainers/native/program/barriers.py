@@ -1,8 +1,8 @@
-"""Removal of barriers between threads that divide every instruction, and a private copy of the batch for each thread.
+"""Removal of barriers between threads that divide each instruction, and a private copy of the batch for each thread.
 
 A thread need not wait after an instruction if the next one reads only what the thread itself wrote. A cache line that
 one thread has just written is slow to read for another, and slow to write again for the first. Weights, which are most
-of the data, stay with one thread (linear_rows.py); the samples are read by all::
+of the data, stay with one thread (linear_rows.py); all threads read the samples::
 
     one copy        thread 0   copy half the batch | wait | multiply all of it, half from the other's cache
     private copies  thread 0   copy its half, then the other half | multiply all of it
@@ -28,7 +28,7 @@ BY_PANEL = {
 
 
 def barriers(rows: list[Instruction], sections: Sections, samples: Tensor) -> list[int]:
-    """WAIT, NO_WAIT or NO_WAIT_AT_END for each row. samples : input of the first layer."""
+    """Barrier of each row: WAIT, NO_WAIT or NO_WAIT_AT_END. samples : input of the first layer."""
     flags = []
     for row, after in pairwise(rows):
         # the second needs nothing that other threads do in the first, nor overwrites what they read there
@@ -49,9 +49,10 @@ def _divided_by(row: Instruction) -> str | None:
 
 
 def _ends_alone(rows: list[Instruction], flags: list[int], sections: Sections, samples: Tensor) -> bool:
-    """True if a thread may begin its next step while others are still in this one: no other reads what it then writes.
+    """True if a thread may begin its next step while others are still in this one: they read nothing that it then
+    writes.
 
-    That holds for a wide layer on private copies of the samples and a layer with few outputs after it: after the last
+    This holds for a wide layer on private copies of the samples and a layer with few outputs after it: after the last
     wait each thread reads its own panels between the two, which its next product overwrites. The gradient of any other
     layer reads all of its input.
     """

@@ -1,4 +1,4 @@
-"""The tensors between layers: activations and their gradients, with the borders of zeros that their readers need."""
+"""Tensors between layers: activations and their gradients, with the zero borders that their readers need."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NO_BORDERS = (0, 0, 1)  # zeros before, zeros after, stride between pixels
 class ActivationBoundaries:
     """Activations and gradients by boundary; boundary i is the input of layer i.
 
-    values : activations. gradients : of the boundaries after the first trained layer. copies : private copies of flat
-    samples, one for each thread that needs one.
+    values : activations. gradients : gradients at the boundaries after the first trained layer. copies : private copies
+    of flat samples, one for each thread that needs one.
     """
 
     def __init__(self, net: Net, enter: int, nodes: list[FusedLayer], arena: Arena, copies: int = 1) -> None:
@@ -63,7 +63,7 @@ class ActivationBoundaries:
         return self.values[after.x] if after is not None and isinstance(after.layer, MaxPool2d) else None
 
     def _gradient_border(self, producer: FusedLayer) -> tuple[int, int, int]:
-        """Zeros around and between output gradients that make the input gradient a plain convolution of them."""
+        """Zeros (before, after, step) with which the input gradient is a plain convolution of output gradients."""
         layer = producer.layer
         if not isinstance(layer, Conv2d) or not self._has_gradient(producer.x):
             return NO_BORDERS

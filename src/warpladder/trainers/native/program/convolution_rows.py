@@ -46,7 +46,7 @@ def _convolve(
     rows: RowBuilder, section: str, views: tuple[ActivationView, ActivationView, ActivationView],
     kernel: tuple[int, int], product: tuple[int, int, int, int, int], inside: tuple[int, ActivationView],
 ) -> None:  # fmt: skip
-    """Rows of one convolution: by pixel runs where rows have the pixels for them, panels in pairs and a last one alone.
+    """Emit the rows of one convolution: pixel runs if rows are long enough, panels in pairs and a last one alone.
 
     views : x, y and ReLU mask. kernel : its size and stride. product : array, weights, bias, finish, panels.
     inside : rows and columns of zeros with which x begins, and the view of x without them.
@@ -67,12 +67,12 @@ def _convolve(
 
 
 def _fills(width: int, length: int) -> bool:
-    """True if less than a tenth of the sums of runs of this length are left over in rows of `width` pixels."""
+    """True if runs of this length waste less than a tenth of their sums in rows of `width` pixels."""
     return width >= length and -(-width // length) * length <= 1.1 * width
 
 
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
-    """Input gradient, if there is one, weight gradient and bias gradient."""
+    """Emit the rows of a convolution's input gradient, if there is one, weight gradient and bias gradient."""
     at, dy = rows.layout.layers[node.index], rows.value_gradients[node.y].view
     if node.is_folded:
         _folded_gradients(rows, node, at)
@@ -83,7 +83,7 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
 
 
 def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> bool:
-    """Input and weight gradient; True if the bias gradient is part of them."""
+    """Emit the rows of the input and weight gradient; returns True if they include the bias gradient."""
     x, dx, dy = rows.values[node.x], rows.value_gradients.get(node.x), rows.value_gradients[node.y].view
     layer = node.layer
     assert isinstance(layer, Conv2d)
@@ -112,7 +112,7 @@ def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> bool:
 
 
 def _folded_gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> None:
-    """Input and weight gradient of upsampling and convolution in one."""
+    """Emit the rows of the input and weight gradient of a convolution folded with the upsampling before it."""
     x, dx, dy = rows.values[node.x], rows.value_gradients.get(node.x), rows.value_gradients[node.y].view
     panels, set_size = at.outputs // WIDTH, 4 * at.inputs * at.outputs
     if dx is not None:

@@ -1,4 +1,4 @@
-"""Operands of operations that compute each number from one number, as those of operands.py."""
+"""Operands of operations that compute each number from one number, as in operands.py."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .tensors import ActivationView
 
 
 class ReluOperands(NamedTuple):
-    """relu: y = max(x, 0)."""
+    """Operands of relu: y = max(x, 0)."""
 
     x: ActivationView
     y: ActivationView
 
 
 class ReluGradientOperands(NamedTuple):
-    """relu_gradient: dx = dy where y is above 0."""
+    """Operands of relu_gradient: dx = dy where y is above 0."""
 
     y: ActivationView
     dy: ActivationView
@@ -23,7 +23,7 @@ class ReluGradientOperands(NamedTuple):
 
 
 class ActivationOperands(NamedTuple):
-    """activation: y = f(x), a function of ops/activation/scalar.py."""
+    """Operands of activation: y = f(x), a function of ops/activation/scalar.py."""
 
     x: ActivationView
     y: ActivationView
@@ -33,7 +33,7 @@ class ActivationOperands(NamedTuple):
 
 
 class ActivationGradientOperands(NamedTuple):
-    """activation_gradient: dx = f'(x) dy."""
+    """Operands of activation_gradient: dx = f'(x) dy."""
 
     saved: ActivationView  # y of functions whose derivative is computed from it, else x
     dy: ActivationView
@@ -43,7 +43,7 @@ class ActivationGradientOperands(NamedTuple):
 
 
 class DropoutOperands(NamedTuple):
-    """dropout: y = x m with a mask m; in the backward pass x and y are dy and dx."""
+    """Operands of dropout: y = x m with a mask m; in the backward pass x and y are dy and dx."""
 
     x: ActivationView
     y: ActivationView

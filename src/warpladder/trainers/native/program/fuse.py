@@ -1,4 +1,4 @@
-"""Fusion of layers: a ReLU becomes part of the layer before it, upsampling by 2 part of the convolution after it."""
+"""Fusion of layers: a ReLU with the layer before it, upsampling by 2 with the convolution after it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ....nets import Conv2d, Flatten, Layer, Linear, Net, ReLU, Upsample2d
 
 @dataclass(frozen=True)
 class FusedLayer:
-    """One operation of the program's forward pass.
+    """Operation of the program's forward pass.
 
-    layer, index : the layer (of a folded pair, the convolution). x, y : boundaries from and to which it leads;
+    layer, index : the layer (of a folded pair, the convolution). x, y : input and output boundary;
     boundary i is the input of layer i. has_relu, is_folded : True if a ReLU, or upsampling before it, is part of it.
     """
 
@@ -24,7 +24,7 @@ class FusedLayer:
 
 
 def fuse(net: Net) -> tuple[int, list[FusedLayer]]:
-    """The boundary at which samples enter (a leading Flatten costs nothing) and the operations from there."""
+    """Boundary of the samples (after a leading Flatten, which costs nothing), and the operations that follow."""
     layers = net.layers
     enter = 1 if isinstance(layers[0], Flatten) else 0
     nodes: list[FusedLayer] = []

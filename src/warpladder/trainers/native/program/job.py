@@ -1,8 +1,8 @@
-"""Instructions of a program and arguments of compiled code: numbers in rows, and the names of their places.
+"""Instructions of a program and arguments of compiled code: rows of numbers, and the names of their positions.
 
 One compiled loop (threads/run.py) runs a range of steps of any net, without Python: a net becomes a table with a row
 for each instruction, an operation's address (operands.py) and operands, written by plan.py. Each operation is compiled
-and cached by itself, when a net first needs it.
+and cached separately, when a net first needs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Instruction(NamedTuple):
     barrier: int = WAIT
 
     def numbers(self) -> list[int]:
-        """The row without its address, ROW - 1 whole numbers: operands, views field by field, then zeros."""
+        """Row without its address, ROW - 1 integers: operands, views field by field, then zeros."""
         flat: list[int] = []
         for operand in self.operands:
             flat += operand if isinstance(operand, ActivationView) else [int(operand)]
@@ -41,7 +41,7 @@ class Instruction(NamedTuple):
 
 
 class StepScaling(NamedTuple):
-    """Numbers that are the same in all steps of a call."""
+    """Numbers that are equal in all steps of a call."""
 
     scale: np.float32  # factor of a stored sample
     clip: np.float32  # limit of a gradient's elements; infinite for none
@@ -51,7 +51,7 @@ class StepScaling(NamedTuple):
 
 
 class BlockWork(NamedTuple):
-    """One thread's work in an instruction: a part of a block of n samples."""
+    """Work of one thread in an instruction: a part of a block of n samples."""
 
     slot: int  # row of the shared buffers
     thread: int  # row of the buffers that each part has for itself: offset tables, scratch
@@ -66,7 +66,7 @@ class BlockWork(NamedTuple):
 
 
 class Sections(NamedTuple):
-    """Rows of the table by when they run, as (first, last + 1)."""
+    """Rows of the table by section, as (first, last + 1)."""
 
     prepare: tuple[int, int]  # once a step, all threads: weights transposed and folded
     forward: tuple[int, int]  # for every block of samples
@@ -76,7 +76,7 @@ class Sections(NamedTuple):
 
 
 class StepsJob(NamedTuple):
-    """Arguments of the compiled loop (threads/run.py), whole numbers in a row."""
+    """Arguments of the compiled loop (threads/run.py), as a row of integers."""
 
     parts: int  # into which the work is divided: a step's bits depend on it
     workers: int  # threads that do the parts, at most one for each
@@ -99,7 +99,7 @@ class StepsJob(NamedTuple):
     out_view: ActivationView  # of the net's output
 
     def ints(self) -> np.ndarray:
-        """(JOB,) int64."""
+        """Arguments as an array (JOB,) int64."""
         return np.array(
             [*self[:-2], *(edge for section in self.sections for edge in section), *self.out_view], np.int64
         )

@@ -47,13 +47,13 @@ from .tensors import Tensor
 
 
 def gather(rows: RowBuilder, section: str, to: Tensor) -> None:
-    """Copy the batch from the data set to a tensor."""
+    """Emit the row that copies the batch from the data set to a tensor."""
     operands = GatherOperands(to.view, to.shape[0], to.copy_stride > 0)
     rows.emit(section, "gather_rows" if to.flat else "gather", operands)
 
 
 def loss(rows: RowBuilder) -> None:
-    """The loss, and the gradient of the net's output."""
+    """Emit the row of the loss and the gradient of the net's output."""
     last = rows.nodes[-1].y
     x, dx = rows.values[last], rows.value_gradients[last]
     if rows.has_shares or not rows.net.loss.is_plain:
@@ -69,7 +69,7 @@ def loss(rows: RowBuilder) -> None:
 
 
 def _goal(rows: RowBuilder, x: Tensor) -> Tensor:
-    """The samples as goals of the net's output x, in its layout."""
+    """Tensor of the samples as goals of the net's output x, in its layout."""
     goal = rows.values[rows.enter]
     if goal.shape != x.shape:
         goal = rows.boundaries.tensor(x.shape, 0)
@@ -78,7 +78,7 @@ def _goal(rows: RowBuilder, x: Tensor) -> Tensor:
 
 
 def _general_loss(rows: RowBuilder, x: Tensor, dx: Tensor) -> None:
-    """A loss with settings or with shares of samples."""
+    """Emit the row of a loss with settings or with shares of samples."""
     kind, has_shares = rows.net.loss, rows.has_shares
     if isinstance(kind, CrossEntropyLoss):
         smoothing = int(np.float64(kind.label_smoothing).view(np.int64))
@@ -128,7 +128,7 @@ def _dropout(node: FusedLayer, layer: Dropout, x: Tensor, y: Tensor) -> DropoutO
 
 
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
-    """The gradient of the layer's input, if there is one."""
+    """Emit the row of the gradient of the layer's input, if there is one."""
     x, y, layer = rows.values[node.x], rows.values[node.y], node.layer
     dx, dy = rows.value_gradients.get(node.x), rows.value_gradients[node.y]
     if dx is None:

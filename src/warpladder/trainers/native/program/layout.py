@@ -1,4 +1,4 @@
-"""The native trainer's order of parameters, and conversion to and from PyTorch's.
+"""Native order of the parameters, and conversion to and from PyTorch's order.
 
 Most layers: panels (out / WIDTH, kernel row, kernel column, input channel, WIDTH), so that a tile reads its weights as
 one stream. Linear layers with few outputs: rows (out, pitch), as PyTorch stores them. Padding holds zeros and stays
@@ -19,7 +19,7 @@ GAPS_FROM = 128  # channels from which a gap follows each pixel (tensors.py)
 
 
 def padded(count: int) -> int:
-    """Rounded up to whole panels."""
+    """Number of channels rounded up to whole panels."""
     return -(-count // WIDTH) * WIDTH
 
 
@@ -40,11 +40,11 @@ def stays_in_place(net: Net, index: int) -> bool:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One layer's parameters in the native buffer, in elements.
+    """Parameters of one layer in the native buffer, in elements.
 
-    weight, bias : where they begin; stop : where the next layer begins.
+    weight, bias : their offsets; stop : offset of the next layer.
     inputs, outputs : channels with padding (has_few_outputs: outputs without). taps : kernel_size, 1 for Linear.
-    has_bias : False if the place of the bias is padding.
+    has_bias : False if the bias is padding.
     """
 
     weight: int
@@ -58,7 +58,7 @@ class LayerWeights:
 
 
 class WeightLayout:
-    """All parameters of a net in native order."""
+    """Parameters of a net in native order."""
 
     def __init__(self, net: Net) -> None:
         self.layers: dict[int, LayerWeights] = {}
@@ -80,13 +80,13 @@ class WeightLayout:
         self._real = np.flatnonzero(self.place >= 0)
 
     def to_flat(self, native: np.ndarray) -> np.ndarray:
-        """Native order to the flat buffer of params.py, a copy."""
+        """Copy of parameters in native order as the flat buffer of params.py."""
         flat = np.empty(self._real.size, np.float32)
         flat[self.place[self._real]] = native[self._real]
         return flat
 
     def from_flat(self, flat: np.ndarray, native: np.ndarray) -> None:
-        """Fill `native` from the flat buffer; padding becomes 0."""
+        """Fill `native` from the flat buffer of params.py; padding becomes 0."""
         native[:] = 0
         native[self._real] = flat[self.place[self._real]]
 

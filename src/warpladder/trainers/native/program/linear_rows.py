@@ -38,7 +38,7 @@ def _multiply(
     rows: RowBuilder, section: str, tensors: tuple[Tensor, Tensor, Tensor], weights: tuple[int, int, int], finish: int,
     outputs: int,
 ) -> None:  # fmt: skip
-    """A product with panels. tensors : x, y and ReLU mask. weights : array, offset, bias."""
+    """Emit the row of a product with panels. tensors : x, y and ReLU mask. weights : array, offset, bias."""
     x, y, mask = (tensor.samples_as_pixels() for tensor in tensors)
     panels = outputs // WIDTH
     operation = "multiply" if TOGETHER > 1 and panels == 1 else "convolve"
@@ -48,7 +48,7 @@ def _multiply(
 
 
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
-    """Input gradient, if there is one, weight gradient and bias gradient; or the step of the weights."""
+    """Emit the rows of a Linear layer's input gradient, if any, and weight and bias gradient or their update."""
     at, dy = rows.layout.layers[node.index], rows.value_gradients[node.y]
     (_few_outputs_gradients if at.has_few_outputs else _gradients)(rows, node, at)
     if at.has_bias:

@@ -1,7 +1,7 @@
-"""Memory of a program: arrays for Python, one table of their addresses for compiled code, and the pages they lie on.
+"""Memory of a program: arrays for Python, one table of their addresses for compiled code, and their pages.
 
-An array is seven numbers to the compiler: operations with all arrays as arguments would have more than a hundred, and
-passing them would be half of the time of compiling. From the table an operation makes the arrays that it needs
+The compiler sees an array as seven numbers: operations with all arrays as arguments would have more than a hundred, and
+passing them would be half of the time of compilation. An operation creates the arrays that it needs from the table
 (access.py).
 """
 
@@ -15,11 +15,11 @@ import numpy as np
 
 
 class NativeMemory(NamedTuple):
-    """Arrays that a program reads and writes.
+    """Arrays of a program's memory.
 
     activations, gradients, subtotals, argmax : a row for each share of the batch; threads that work together share row
     0. packed : weights transposed and folded for this step. offsets, scratch : a row for each thread.
-    u8, f32 : pixels of the samples; one of the two is empty. indices : samples of the steps that run, in their order.
+    u8, f32 : pixels of the samples; one of the two is empty. indices : samples of the running steps, in order.
     """
 
     activations: np.ndarray  # (shares, floats) float32
@@ -47,7 +47,7 @@ class NativeMemory(NamedTuple):
     out: np.ndarray  # (samples, features) float32: predictions
 
     def table(self) -> np.ndarray:
-        """(arrays, 3) int64, flat: address, length of a row, number of rows of each array; it owns none."""
+        """Table (arrays * 3,) int64: address, length of a row, number of rows of each array. It owns no array."""
         entries = []
         for name, array in zip(self._fields, self, strict=True):
             if not array.flags.c_contiguous or array.dtype != TYPES[name]:
@@ -73,7 +73,7 @@ LINE = 64  # bytes of a cache line
 
 
 class Pages:
-    """Zeroed arrays from one block of `size` bytes on large pages.
+    """Allocator of zeroed arrays from one block of `size` bytes on large pages.
 
     A gradient's sums read a column of activations, a row a sample: each row costs an entry of the address cache, which
     holds 64 pages, of 4 KB or large. The memory is private: Linux gives shared memory large pages only if an
@@ -91,7 +91,7 @@ class Pages:
         self._used = 0
 
     def array(self, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-        """A zeroed array that begins on a cache line."""
+        """Zeroed array that begins on a cache line."""
         size = padded_bytes(shape, dtype)
         part = self._bytes[self._used : self._used + math.prod(shape) * np.dtype(dtype).itemsize]
         self._used += size
@@ -99,6 +99,6 @@ class Pages:
 
 
 def padded_bytes(shape: tuple[int, ...], dtype: type) -> int:
-    """Bytes of an array in whole cache lines, and one more: equal sizes do not fall into the same cache sets."""
+    """Bytes of an array in whole cache lines, and one more line, so that equal arrays do not share cache sets."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     return -(-size // LINE) * LINE + LINE

@@ -1,6 +1,6 @@
 """Instruction set: the operations, and the operands of each by name.
 
-An operation's operands are a NamedTuple here. `Instruction.numbers` flattens them into a row of whole numbers, so that
+An operation's operands are a NamedTuple here. `Instruction.numbers` flattens them into a row of integers, so that
 one compiled loop serves every net; `access.reader` restores the NamedTuple in compiled code. Offsets and strides count
 elements. Flags are 0 or 1. "Weights", "bias", "gradient" alone are offsets into the arrays of memory.py.
 """
@@ -60,7 +60,7 @@ GATHERED = {
 
 
 class GatherOperands(NamedTuple):
-    """gather, gather_rows: samples of the batch, scaled, to y."""
+    """Operands of gather and gather_rows: samples of the batch, scaled, to y."""
 
     y: ActivationView
     channels: int  # without padding; of flat samples the features
@@ -68,7 +68,7 @@ class GatherOperands(NamedTuple):
 
 
 class ConvolveOperands(NamedTuple):
-    """convolve, multiply: y = finish(bias + weights * x) by pixels and panels; a Linear layer's pixels are samples."""
+    """Operands of convolve and multiply: y = finish(bias + weights * x). A Linear layer's pixels are samples."""
 
     x: ActivationView  # begins in its border of zeros
     y: ActivationView
@@ -86,7 +86,7 @@ class ConvolveOperands(NamedTuple):
 
 
 class PixelRunOperands(NamedTuple):
-    """convolve_pixel_runs: a convolution of 3 x 3 and stride 1 in runs of neighbouring pixels of a row."""
+    """Operands of convolve_pixel_runs: a 3 x 3 convolution with stride 1, in runs of neighbouring pixels of a row."""
 
     x: ActivationView  # begins in its border of zeros
     y: ActivationView
@@ -104,7 +104,7 @@ class PixelRunOperands(NamedTuple):
 
 
 class WeightGradientOperands(NamedTuple):
-    """weight_gradient: sum over pixels of (patch of x)^T dy."""
+    """Operands of weight_gradient: sum over pixels of (patch of x)^T dy."""
 
     x: ActivationView
     dy: ActivationView
@@ -120,7 +120,7 @@ class WeightGradientOperands(NamedTuple):
 
 
 class WeightStepOperands(NamedTuple):
-    """weight_step: the optimizer's loop steps a Linear layer's weights after some tiles of their gradient."""
+    """Operands of weight_step: the optimizer's loop updates a Linear layer's weights after some gradient tiles."""
 
     x: ActivationView  # samples as pixels
     dy: ActivationView
@@ -131,7 +131,7 @@ class WeightStepOperands(NamedTuple):
 
 
 class PixelRunGradientOperands(NamedTuple):
-    """weight_gradient_pixel_runs: weight and bias gradients of a convolution of 3 x 3, stride 1 and one panel."""
+    """Operands of weight_gradient_pixel_runs: gradients of a 3 x 3 convolution with stride 1 and one panel."""
 
     x: ActivationView
     dy: ActivationView
@@ -140,7 +140,7 @@ class PixelRunGradientOperands(NamedTuple):
 
 
 class BiasGradientOperands(NamedTuple):
-    """bias_gradient: sum of dy over pixels, channel by channel."""
+    """Operands of bias_gradient: sum of dy over pixels, by channel."""
 
     dy: ActivationView
     samples_as_pixels: int
@@ -149,7 +149,7 @@ class BiasGradientOperands(NamedTuple):
 
 
 class TransposeOperands(NamedTuple):
-    """transpose_weights: panels of outputs to panels of inputs, taps in reverse, for the input gradient."""
+    """Operands of transpose_weights: panels of outputs to panels of inputs, taps reversed, for the input gradient."""
 
     weights: int
     taps: int  # kernel rows times kernel columns
@@ -160,7 +160,7 @@ class TransposeOperands(NamedTuple):
 
 
 class FoldOperands(NamedTuple):
-    """fold_weights: the weights of upsampling by 2 and a convolution of 3 x 3, folded into four of 2 x 2."""
+    """Operands of fold_weights: weights of upsampling by 2 and a 3 x 3 convolution, folded into four 2 x 2 ones."""
 
     weights: int
     inputs: int
@@ -169,7 +169,7 @@ class FoldOperands(NamedTuple):
 
 
 class TransposeFoldedOperands(NamedTuple):
-    """transpose_folded: folded weights to those of the input gradient, a convolution of 4 x 4 and stride 2."""
+    """Operands of transpose_folded: folded weights to the input gradient's, a 4 x 4 convolution of stride 2."""
 
     folded: int  # in memory.PACKED
     inputs: int
@@ -179,7 +179,7 @@ class TransposeFoldedOperands(NamedTuple):
 
 
 class UnfoldOperands(NamedTuple):
-    """unfold_gradients: gradients of folded weights to the gradient of the 3 x 3 weights."""
+    """Operands of unfold_gradients: gradients of folded weights to the gradient of the 3 x 3 weights."""
 
     folded: int  # in memory.GRADIENTS
     inputs: int
@@ -188,7 +188,7 @@ class UnfoldOperands(NamedTuple):
 
 
 class FewOutputsOperands(NamedTuple):
-    """few_outputs, gather_few_outputs, few_outputs_of_bytes: a Linear layer whose weights are rows of inputs."""
+    """Operands of few_outputs, gather_few_outputs and few_outputs_of_bytes: a Linear layer with rows of weights."""
 
     x: ActivationView
     y: ActivationView
@@ -201,7 +201,7 @@ class FewOutputsOperands(NamedTuple):
 
 
 class FewOutputsInputGradientOperands(NamedTuple):
-    """few_outputs_input_gradient: dx = dy weights."""
+    """Operands of few_outputs_input_gradient: dx = dy weights."""
 
     dy: ActivationView
     dx: ActivationView
@@ -215,7 +215,7 @@ class FewOutputsInputGradientOperands(NamedTuple):
 
 
 class FewOutputsWeightGradientOperands(NamedTuple):
-    """few_outputs_weight_gradient, few_outputs_weight_gradient_of_bytes: dy^T x."""
+    """Operands of few_outputs_weight_gradient and few_outputs_weight_gradient_of_bytes: dw = dy^T x."""
 
     x: ActivationView
     dy: ActivationView
@@ -228,7 +228,7 @@ class FewOutputsWeightGradientOperands(NamedTuple):
 
 
 class AveragePoolOperands(NamedTuple):
-    """average_pool: y = the mean of each window of x; average_pool_gradient: x and y are dx and dy."""
+    """Operands of average_pool: y = the mean of each window of x; of average_pool_gradient: x and y are dx and dy."""
 
     x: ActivationView
     y: ActivationView
@@ -238,7 +238,7 @@ class AveragePoolOperands(NamedTuple):
 
 
 class MaxPoolOperands(NamedTuple):
-    """max_pool: y and the argmax index of each window."""
+    """Operands of max_pool: y and the argmax index of each window."""
 
     x: ActivationView
     y: ActivationView
@@ -248,7 +248,7 @@ class MaxPoolOperands(NamedTuple):
 
 
 class MaxPoolGradientOperands(NamedTuple):
-    """max_pool_gradient: dx = dy at each window's argmax."""
+    """Operands of max_pool_gradient: dx = dy at each window's argmax."""
 
     dy: ActivationView
     dx: ActivationView
@@ -260,7 +260,7 @@ class MaxPoolGradientOperands(NamedTuple):
 
 
 class UpsampleOperands(NamedTuple):
-    """upsample (small to large) and upsample_gradient (large to small)."""
+    """Operands of upsample (small to large) and upsample_gradient (large to small)."""
 
     small: ActivationView
     large: ActivationView
@@ -268,7 +268,7 @@ class UpsampleOperands(NamedTuple):
 
 
 class FlattenOperands(NamedTuple):
-    """flatten (image to row) and unflatten (row to image), in PyTorch's order of features."""
+    """Operands of flatten (image to row) and unflatten (row to image), in PyTorch's order of features."""
 
     image: ActivationView
     row: ActivationView
@@ -276,7 +276,7 @@ class FlattenOperands(NamedTuple):
 
 
 class CrossEntropyOperands(NamedTuple):
-    """cross_entropy, cross_entropy_gradient: x are logits, dx their gradient."""
+    """Operands of cross_entropy and cross_entropy_gradient: x are logits, dx their gradient."""
 
     x: ActivationView
     dx: ActivationView
@@ -284,7 +284,7 @@ class CrossEntropyOperands(NamedTuple):
 
 
 class SquaredErrorOperands(NamedTuple):
-    """squared_error, squared_error_gradient: x against goal, dx the gradient of x."""
+    """Operands of squared_error and squared_error_gradient: x against goal, dx the gradient of x."""
 
     x: ActivationView
     goal: ActivationView
@@ -293,7 +293,7 @@ class SquaredErrorOperands(NamedTuple):
 
 
 class TargetErrorOperands(NamedTuple):
-    """squared_error_of_targets and its gradient: x against the data set's targets, dx the gradient of x."""
+    """Operands of squared_error_of_targets and its gradient: x against the data set's targets, dx the gradient of x."""
 
     x: ActivationView
     dx: ActivationView
@@ -301,7 +301,7 @@ class TargetErrorOperands(NamedTuple):
 
 
 class LabelLossOperands(NamedTuple):
-    """label_loss: x are logits, dx their gradient; weights of classes are in the memory's settings."""
+    """Operands of label_loss: x are logits, dx their gradient; weights of classes are in the memory's settings."""
 
     x: ActivationView
     dx: ActivationView
@@ -311,7 +311,7 @@ class LabelLossOperands(NamedTuple):
 
 
 class ElementLossOperands(NamedTuple):
-    """element_loss: x against goal, dx the gradient of x, by a function of ops/loss/scalar.py."""
+    """Operands of element_loss: x against goal, dx the gradient of x, by a function of ops/loss/scalar.py."""
 
     x: ActivationView
     goal: ActivationView
@@ -322,7 +322,7 @@ class ElementLossOperands(NamedTuple):
 
 
 class TargetLossOperands(NamedTuple):
-    """element_loss_of_targets: x against the data set's targets, dx the gradient of x."""
+    """Operands of element_loss_of_targets: x against the data set's targets, dx the gradient of x."""
 
     x: ActivationView
     dx: ActivationView
@@ -332,7 +332,7 @@ class TargetLossOperands(NamedTuple):
 
 
 class UpdateOperands(NamedTuple):
-    """sgd, optimizer_loop: step `lines` neighbouring ranges of weights, from the range in these operands on."""
+    """Operands of sgd and optimizer_loop: update of `lines` neighbouring ranges of weights, first this one."""
 
     first: int
     last: int  # the weight after the last
@@ -341,7 +341,7 @@ class UpdateOperands(NamedTuple):
 
 
 class NormOperands(NamedTuple):
-    """sum_squares, scale_gradients: sum the shares' gradients of a range of weights, and scale them to a norm."""
+    """Operands of sum_squares and scale_gradients: sum of the shares' gradients, and their scaling to a norm."""
 
     first: int
     last: int  # the weight after the last

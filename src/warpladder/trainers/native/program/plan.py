@@ -1,8 +1,8 @@
-"""From a net to its program: tensors, their places in memory, and instructions in order.
+"""Native plan of a net: tensors, their places in memory, and instructions in order.
 
-A `NativePlan`, for a number of threads and a batch size, decides the fusion of layers (a ReLU into the layer before it,
-upsampling into the convolution after it, the update into a weight gradient), the sharing of work among threads, and how
-many samples pass the layers together, so that their activations stay in the cache.
+A `NativePlan`, for a number of threads and a batch size, decides the fusion of layers (a ReLU with the layer before it,
+upsampling with the convolution after it, the update with a weight gradient), the sharing of work among threads, and the
+number of samples that pass the layers together, so that their activations stay in the cache.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OTHER_ROWS = (layer_rows.forward, layer_rows.backward)
 
 
 class NativePlan:
-    """A net's program for `threads` threads and batches of `batch` samples.
+    """Program of a net for `threads` threads and batches of `batch` samples.
 
     rows, sections : the instructions, and the first and last row of each section.
     built : tensors and sizes of the buffers, see `RowBuilder`.
@@ -63,14 +63,14 @@ class NativePlan:
 
     @property
     def calls_loop(self) -> bool:
-        """True if the optimizer's loop is called at all."""
+        """True if an instruction calls the optimizer's loop."""
         return any(row.operation in ("optimizer_loop", "weight_step") for row in self.rows)
 
 
 def _built(
     net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing, has_targets: bool, has_shares: bool
 ) -> RowBuilder:  # fmt: skip
-    """All rows of a net."""
+    """Builder with all rows of a net."""
     rows = RowBuilder(net, layout, threads, sharing, has_targets, has_shares)
     if not rows.reads_samples:
         layer_rows.gather(rows, "forward", rows.values[rows.enter])

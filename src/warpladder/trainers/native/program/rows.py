@@ -1,4 +1,4 @@
-"""State while a net's rows are made: its tensors, the buffers handed out so far, and the instructions by section."""
+"""Builder of a net's rows: its tensors, the allocated buffers, and the instructions by section."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class WorkSharing(NamedTuple):
     """Sharing of the work among threads, see threads/run.py.
 
     together : True if every instruction is divided among the threads; False if each trains a share of the batch.
-    block : samples that go through the layers at once. steps_weights : SEPARATE, IN_REGISTERS or BY_LOOP.
-    update : the update's operation: "sgd", or "optimizer_loop" for an optimizer that brings its loop.
+    block : samples that pass the layers together. steps_weights : SEPARATE, IN_REGISTERS or BY_LOOP.
+    update : the update's operation: "sgd", or "optimizer_loop" for an optimizer with a loop.
     clip_norm : L2 norm to which all gradients are scaled before the update, or None.
     """
 
@@ -43,10 +43,10 @@ class WorkSharing(NamedTuple):
 
 
 class RowBuilder:
-    """Collects the instructions of a net; linear_rows.py, convolution_rows.py and layer_rows.py emit them.
+    """Builder of a net's instructions; linear_rows.py, convolution_rows.py and layer_rows.py emit them.
 
     has_targets : True if the data set has targets; else a net without labels learns its input.
-    has_shares : True if samples have shares in the means of their batches.
+    has_shares : True if samples have weights in the means of their batches.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RowBuilder:
         self._sections[section].append(Instruction(operation, operands, self.layers))
 
     def finished(self) -> tuple[list[Instruction], Sections]:
-        """All rows in the order of their sections, and where each section begins and ends."""
+        """Rows in the order of their sections, and the first and last row of each section."""
         rows: list[Instruction] = []
         ranges: list[tuple[int, int]] = []
         for part in self._sections.values():
@@ -91,20 +91,20 @@ class RowBuilder:
         return rows, Sections(*ranges)
 
     def enters(self, at: int) -> bool:
-        """True if the layer after this boundary reads samples where the data set has them."""
+        """True if the layer after boundary `at` reads samples from the data set itself."""
         return self.reads_samples and at == self.enter
 
     def by_panel(self, panels: int) -> bool:
-        """True if threads divide a Linear layer's gradients by panels: all have equally many, a tile's or more."""
+        """True if threads divide a Linear layer's gradients by panels: all have equally many, at least a tile's."""
         return panels % self.threads == 0 and panels >= TOGETHER * self.threads
 
     def pack(self, floats: int) -> int:
-        """Offset of `floats` floats for rearranged weights."""
+        """Offset of `floats` floats for rearranged weights, newly allocated."""
         self.packed_count += floats
         return self.packed_count - floats
 
     def transposed(self, at: LayerWeights) -> int:
-        """Offset of the weights of a layer's input gradient, which every step transposes at its start."""
+        """Offset of the weights of a layer's input gradient, transposed at the start of each step."""
         size = at.taps * at.taps * at.inputs * at.outputs
         target, blocks = self.pack(size), size // (WIDTH * WIDTH)
         operands = TransposeOperands(at.weight, at.taps * at.taps, at.inputs, at.outputs, target, blocks)
@@ -112,17 +112,17 @@ class RowBuilder:
         return target
 
     def mask(self, at: int) -> None:
-        """Send a boundary's gradient through the ReLU fused before it, if there is one."""
+        """Emit the backward pass of the ReLU fused before boundary `at`, if any, on the boundary's gradient."""
         if at in self.fused_relu:
             gradient = self.value_gradients[at].view
             self.emit("backward", "relu_gradient", ReluGradientOperands(self.values[at].view, gradient, gradient))
 
     def update(self, section: str, first: int, last: int, lines: int = 1) -> None:
-        """Step the weights from `first` to before `last`, and `lines - 1` ranges of equal length after them."""
+        """Emit the update of the weights first..last-1, and of `lines - 1` equally long ranges after them."""
         self.emit(section, self.sharing.update, UpdateOperands(first, last, lines, self.sharing.clip_norm is not None))
 
     def update_others(self) -> None:
-        """Step all weights that are not stepped with their gradient."""
+        """Emit the update of all weights that are not updated with their gradient."""
         start, count = 0, self.layout.count
         if self.sharing.clip_norm is not None:
             operands = NormOperands(0, count, int(np.float64(self.sharing.clip_norm).view(np.int64)))

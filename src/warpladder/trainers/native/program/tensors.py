@@ -1,8 +1,9 @@
-"""Tensors of activations and their gradients: strides, and a bump allocator that lays them out in one buffer.
+"""Tensors of activations and their gradients: strides, and a bump allocator for one buffer.
 
 Activations are stored channels-last in float32. Channels are padded with zeros to a multiple of the panel width, so
 that no kernel needs a ragged edge. Strides may leave gaps between pixels: zero borders that are a convolution's
-padding, every second pixel of an upsampled image, or a gap that keeps a power-of-two pitch out of one cache set.
+padding, every second pixel of an upsampled image, or a gap by which rows at a power-of-two pitch do not share a cache
+set.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from .layout import GAPS_FROM, padded
 
 
 class ActivationView(NamedTuple):
-    """Place of a block of activations in its buffer. All numbers count elements.
+    """Strides of a block of activations in its buffer. All numbers count elements.
 
-    Element (sample, row, column, channel) lies at
+    Element (sample, row, column, channel) is at
     offset + sample * view.sample + row * view.row + column * view.pixel + channel.
     """
 
@@ -30,12 +31,12 @@ class ActivationView(NamedTuple):
     channels: int  # with padding
 
     def moved(self, rows: int, columns: int | None = None) -> ActivationView:
-        """View that begins `rows` rows and `columns` columns (default: as many) further on; negative: in the border."""
+        """View that begins `rows` rows and `columns` columns (default: `rows`) later; if negative, in the border."""
         columns = rows if columns is None else columns
         return self._replace(offset=self.offset + rows * self.row + columns * self.pixel)
 
     def every_second(self, y: int, x: int) -> ActivationView:
-        """The pixels of one parity: rows y, y + 2, ... and columns x, x + 2, ..."""
+        """View of the pixels of one parity: rows y, y + 2, ... and columns x, x + 2, ..."""
         start = self.moved(y, x)
         return start._replace(row=2 * self.row, pixel=2 * self.pixel, height=self.height // 2, width=self.width // 2)
 
@@ -44,7 +45,8 @@ class ActivationView(NamedTuple):
 class Tensor:
     """Block of samples of a layer's activations, or of their gradients.
 
-    shape : (channels, height, width) or (features,). view : of a sample; a flat one is an image of one pixel.
+    shape : (channels, height, width) or (features,). view : strides of a sample; a flat sample is an image of one
+    pixel.
     pitch : elements from pixel to pixel. copy_stride : elements between threads' private copies; 0 if they share one.
     """
 
@@ -58,26 +60,26 @@ class Tensor:
         return len(self.shape) == 1
 
     def flattened(self) -> Tensor:
-        """An image without gaps or borders as rows of features, in the order in which they lie."""
+        """Tensor of rows of features, in the stored order, of an image without gaps or borders."""
         view = self.view
         features = view.height * view.width * view.channels
         row = ActivationView(view.offset, view.sample, view.sample, view.sample, 1, 1, features)
         return Tensor((features,), row, view.sample)
 
     def samples_as_pixels(self) -> ActivationView:
-        """A flat tensor as one image of one row; its width is the number of samples, which is known at run time."""
+        """View of a flat tensor as an image of one row, whose width is the number of samples at run time."""
         return self.view._replace(sample=0, pixel=self.view.sample, width=0)
 
 
 class Arena:
-    """Hands out parts of one float32 buffer; `size` is the number of floats handed out so far."""
+    """Bump allocator of one float32 buffer; `size` is the number of allocated floats."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
         self.size = 0
 
     def flat(self, features: int, copies: int = 1) -> Tensor:
-        """(samples, features) float32 in `copies` copies; rows have whole panels and an odd number of cache lines."""
+        """Tensor (samples, features) float32 in `copies` copies, with whole panels and odd cache lines a row."""
         channels = padded(features)
         # rows a power of two apart fall into the same few sets of the first-level cache
         pitch = channels + 16 if channels >= 128 and channels // 16 % 2 == 0 else channels
@@ -88,12 +90,12 @@ class Arena:
     def image(
         self, shape: Shape, channels: int, before: int = 0, after: int = 0, step: int = 1, spare: Tensor | None = None
     ) -> Tensor:
-        """(samples, height, width, channels) inside a border of zeros.
+        """Tensor (samples, height, width, channels) inside a border of zeros.
 
         channels : with padding. before, after : zeros above and left, below and right.
         step : 2 leaves a zero pixel between two pixels, for the input gradient of a strided convolution.
-        spare : free tensor whose memory is reused if it is large enough. Neither may have a border, whose zeros nothing
-        writes.
+        spare : free tensor whose memory is reused if it is large enough. Neither may have a border: no operation writes
+        its zeros.
         """
         _, height, width = shape
         pitch = channels + 16 if channels >= GAPS_FROM else channels

@@ -1,4 +1,4 @@
-"""The native rung's threads: the compiled loop (run.py), the barrier, and the number of threads that run.
+"""Threads of the native rung: the compiled loop (run.py), the barrier, and the number of running threads.
 
-It imports compiler/ and program/. Begin with run.py.
+This folder imports compiler/ and program/. Begin with run.py.
 """

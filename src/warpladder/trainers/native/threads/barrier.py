@@ -1,8 +1,8 @@
 """Barrier of threads inside compiled code, which spins and then sleeps, with its atomics and clocks.
 
 An operating system's barrier costs several microseconds, a step of a small net a few dozen: so threads spin. A thread
-that waits longer than a share of a step waits for one without a core, and by spinning keeps a core from it. So it
-sleeps. The time without a core is added up, so that fewer threads run where cores are short (workers.py).
+that waits longer than a share of a step waits for a thread without a core, and by spinning withholds a core from it. So
+it sleeps. The time without a core is summed, so that fewer threads run if there are too few cores (workers.py).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ WAIT, WAKE = 128, 129  # its operations, among the threads of one process
 
 @emitted(types.int64)
 def atomic_add(builder, array, index, value):  # type: ignore[no-untyped-def]
-    """Add to array[index] (int64) in one indivisible step; returns the number before."""
+    """Add to array[index] (int64) atomically; returns the number before."""
     return builder.atomic_rmw("add", builder.gep(array, [index]), value, "seq_cst")
 
 
 @emitted(types.int64)
 def atomic_load(builder, array, index):  # type: ignore[no-untyped-def]
-    """array[index] (int64), read afresh; all that its writer stored before is visible after."""
+    """Load array[index] (int64) atomically with acquire order: all earlier stores of its writer are visible."""
     return builder.load_atomic(builder.gep(array, [index]), "acquire", 8)
 
 
 @emitted()
 def atomic_store(builder, array, index, value):  # type: ignore[no-untyped-def]
-    """array[index] = value (int64), after all that this thread stored before."""
+    """Store array[index] = value (int64) atomically with release order, after all earlier stores of this thread."""
     builder.store_atomic(value, builder.gep(array, [index]), "release", 8)
 
 
@@ -61,7 +61,7 @@ def relax(builder):  # type: ignore[no-untyped-def]
 
 
 def _clock(name: str) -> Any:
-    """An intrinsic: nanoseconds on the clock of this name; always 0 on Windows, which has no such function."""
+    """Intrinsic that returns nanoseconds on the clock of this name; always 0 on Windows, which has no such function."""
     which = getattr(time, name, None)
 
     @emitted(types.int64)
@@ -86,7 +86,7 @@ wall_clock, own_clock = _clock(WALL), _clock(ON_CORE)
 
 @emitted()
 def sleep(builder, array, index, value):  # type: ignore[no-untyped-def]
-    """Sleep while array[index] (int64) is `value`, until `wake` or a millisecond has passed; less beyond Linux."""
+    """Sleep while array[index] (int64) is `value`, until `wake` or a millisecond; less on systems but Linux."""
     if number := _futex():
         seconds = ir.Constant(ir.ArrayType(I64, 2), [0, NAP])  # and nanoseconds
         length = cgutils.alloca_once_value(builder, seconds)
@@ -97,13 +97,13 @@ def sleep(builder, array, index, value):  # type: ignore[no-untyped-def]
 
 @emitted()
 def wake(builder, array, index):  # type: ignore[no-untyped-def]
-    """Wake all threads that `sleep` on array[index]; on other systems than Linux they wake by themselves."""
+    """Wake all threads that `sleep` on array[index]; on systems other than Linux they wake by themselves."""
     if number := _futex():
         _call(builder, "syscall", I64(number), _word(builder, array, index), I64(WAKE), I64(2**31 - 1))
 
 
 def _futex() -> int | None:
-    """Linux's number of the futex system call, by which a thread sleeps on a number in memory; None elsewhere."""
+    """Number of Linux's futex system call, by which a thread sleeps on a number in memory; None on other systems."""
     return FUTEX.get(platform.machine().lower()) if platform.system() == "Linux" else None
 
 
@@ -113,14 +113,14 @@ def _word(builder: ir.IRBuilder, array: ir.Value, index: ir.Value) -> ir.Value:
 
 
 def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
-    """Call a function of the C library that takes a number, returns one of the same width, and is variadic after it."""
+    """Call a C function with one leading number and variadic others, which returns a number of the same width."""
     kind = ir.FunctionType(arguments[0].type, [arguments[0].type], var_arg=len(arguments) > 1)
     builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
 @shared
 def barrier(sync, threads):  # type: ignore[no-untyped-def]
-    """Wait until all threads are here. sync: (16,) int64, zeros at first, shared by the threads for this alone."""
+    """Wait until all threads have arrived. sync : (16,) int64, initially zeros, shared by the threads only for this."""
     if threads > 1:
         generation = atomic_load(sync, GENERATION)
         if atomic_add(sync, ARRIVED, 1) == threads - 1:

@@ -1,13 +1,13 @@
 """Steps of training and batches of prediction, run by every thread at once.
 
 The plan divides the work into parts. *Separate*: each part trains its own share of the batch block by block, through
-all layers, without waiting; the gradients meet once a step. Gradients of up to SUMMED blocks are added in one
-accumulator, and such subtotals to each other: a sum of millions of like terms is off by far more than one of thousands.
-*Together*: every instruction is divided, with a barrier if the next one needs other threads' work, which suits weights
-too large for a gradient of each part.
+all layers, without waiting; the gradients are added once a step. Gradients of up to SUMMED blocks are added in one
+accumulator, and such subtotals to each other: a sum of millions of like terms has a far larger error than one of
+thousands. *Together*: every instruction is divided, with a barrier if the next one needs other threads' work, which
+suits weights too large for a gradient of each part.
 
-There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short,
-fewer threads do the parts, some of them one after the other (workers.py).
+There are as many parts as the trainer has threads, and a step's bits depend on nothing else: with too few cores,
+fewer threads run the parts, some of them in sequence (workers.py).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _read_view = reader(ActivationView)
 
 @shared
 def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
-    """Run the rows of sections first and last, and those between, for the parts `work.part` to before `end`.
+    """Run the rows of sections first to last, for the parts `work.part` to before `end`.
 
     `workers` threads wait for each other after rows whose barrier is WAIT, and after the last, unless it goes on to the
-    next step. Loss and correct predictions are added to those of the work's step, part by part. it : an `opened` job.
+    next step. Loss and correct predictions are added to those of the work's step, by part. it : an `opened` job.
     """
     job, program, memory, _ = it
     sync = int64s(memory, SYNC, 0)
@@ -56,7 +56,7 @@ def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
 
 
 def clocked(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Call the operation at operands[CLOCKED_ADDRESS - 1], and count its nanoseconds and calls; see clocks.py."""
+    """Call the operation at operands[CLOCKED_ADDRESS - 1], and add its nanoseconds and calls; see clocks.py."""
     began = wall_clock()
     result = call_at(operands[at.CLOCKED_ADDRESS - 1], operands, memory, work)
     operands[at.SPENT - 1] += wall_clock() - began
@@ -66,7 +66,7 @@ def clocked(operands, memory, work):  # type: ignore[no-untyped-def]
 
 @inner
 def _add(memory, to, of, slot):  # type: ignore[no-untyped-def]
-    """Add a share's gradients, or its subtotals, to the other of the two."""
+    """Add array `of` of a share to its array `to`: gradients to subtotals, or the reverse."""
     total, more = floats(memory, to, slot), floats(memory, of, slot)
     for i in range(total.shape[0]):
         total[i] += more[i]
@@ -74,7 +74,7 @@ def _add(memory, to, of, slot):  # type: ignore[no-untyped-def]
 
 @inner
 def _begin_block(memory, slot, number):  # type: ignore[no-untyped-def]
-    """Move gradients to the subtotals where a group of SUMMED blocks begins; True if there are none to add to."""
+    """Move gradients to the subtotals at the start of SUMMED blocks; returns True if none are left to add to."""
     fresh = number % at.SUMMED == 0
     if fresh and number > 0:
         if number == at.SUMMED:
@@ -88,7 +88,7 @@ def _begin_block(memory, slot, number):  # type: ignore[no-untyped-def]
 
 @inner
 def opened(worker, job_at):  # type: ignore[no-untyped-def]
-    """A `StepsJob` from its address: its numbers, this thread's program, the memory's table, and the settings."""
+    """`StepsJob` from its address: its numbers, this thread's program, the memory's table, and the settings."""
     job = numbers_at(job_at, at.JOB)
     program = numbers_at(job[at.J_PROGRAMS] + 8 * worker * job[at.J_LENGTH], job[at.J_LENGTH])
     memory = numbers_at(job[at.J_MEMORY], 3 * (OUT + 1))
@@ -103,10 +103,10 @@ def opened(worker, job_at):  # type: ignore[no-untyped-def]
 
 @shared
 def _blocks(it, samples, work, team):  # type: ignore[no-untyped-def]
-    """Forward and backward of a share of the batch, block by block; or predictions, if the job predicts.
+    """Run forward and backward of a share of the batch, block by block; or predictions, if the job predicts.
 
-    samples : the share's first sample and the one after the last, of those from `work.first` on.
-    team : the part after the last that this thread does, its number among those that wait for each other, and theirs.
+    samples : the share's first sample and the one after the last, relative to `work.first`.
+    team : this thread's last part + 1, its number among the threads that wait for each other, and their number.
     """
     job, _, memory, _ = it
     end, worker, workers = team
@@ -132,7 +132,7 @@ def _blocks(it, samples, work, team):  # type: ignore[no-untyped-def]
 
 
 def steps(worker, job_at):  # type: ignore[no-untyped-def]
-    """Do the steps of a `StepsJob`, or its predictions; every thread calls this with its number and the job's address.
+    """Run the steps of a `StepsJob`, or its predictions; every thread calls this with its number and the job's address.
 
     A step trains on a batch of `NativeMemory.indices`, or each on all of them. Predictions, in PyTorch's order of
     features, are a step of one batch that ends after the last layer. If threads wait for each other too often, the

@@ -1,14 +1,14 @@
-"""Threads that do a trainer's parts: one for each part, or fewer while the system has no core for each.
+"""Threads for a trainer's parts: one for each part, or fewer while the system has too few cores.
 
 If thirty processes of two threads share two cores, a thread at a barrier waits for one without a core. So compiled code
-adds up the time that its threads waited for cores (barrier.py), and if it is long, fewer threads do the parts, some of
-them one after the other. A step's bits depend on the parts alone::
+sums the time that its threads waited for cores (barrier.py), and if it is long, fewer threads run the parts, some of
+them in sequence. A step's bits depend on the parts alone::
 
     parts        0  1  2  3            0  1  2  3            0  1  2  3
     threads      a  b  c  d            a  a  b  b            a  a  a  a
                  cores for all         for half              for one
 
-Before fewer threads are tried, each is pinned to a processor of its own while it runs: a system may leave two threads
+Before fewer threads are tried, each is pinned to its own processor while it runs: a system may leave two threads
 on one processor though others are idle.
 """
 
@@ -33,7 +33,7 @@ SOON, LATE = 0.05, 5.0  # seconds until more threads are tried again: at first, 
 
 
 class Workers:
-    """Threads for `parts` parts of work; `count` of them do it at present."""
+    """Threads for `parts` parts of work; `count` of them run at present."""
 
     def __init__(self, parts: int) -> None:
         self.parts = self.count = parts
@@ -48,7 +48,7 @@ class Workers:
         self._ran = self._waited = 0.0  # seconds on cores and waiting for one, since the last judgement
 
     def train(self, call: Callable[[int, int], None], job: np.ndarray, sync: np.ndarray, steps: int) -> None:
-        """Do `steps` steps of a job, (JOB,) int64, on as many threads as there are cores for.
+        """Run `steps` steps of a job, (JOB,) int64, on as many threads as have cores.
 
         call : compiled function of a thread's number and the job's address. sync : (16,) int64.
         """
@@ -69,7 +69,7 @@ class Workers:
                 self._judge(1e-9 * int(sync[RAN]), 1e-9 * int(sync[SPAN] - sync[RAN] - sync[SLEPT]))
 
     def everywhere(self, call: Callable[[int, int], None], job: np.ndarray) -> None:
-        """Call a compiled function on each of the threads that do the work at present."""
+        """Call a compiled function on each of the present threads."""
         at = job.ctypes.data
         job[J_WORKERS] = self.count if self._pool else 1
         if self._is_pinned:
@@ -85,7 +85,7 @@ class Workers:
             self._pool = None
 
     def _at_once(self, left: int, now: float) -> int:
-        """Number of the next steps to do at once: until it is time to try more threads, or all, with more threads."""
+        """Number of steps to run in one call: until more threads are to be tried, or all."""
         if self.count == self.parts or self._is_trying:
             return left
         if now >= self._next:
@@ -97,7 +97,7 @@ class Workers:
         return max(1, min(left, int((self._next - now) / self._step)))
 
     def _judge(self, ran: float, waited: float) -> None:
-        """Choose the number of threads by the seconds that they ran and that they waited for a core."""
+        """Choose the number of threads by the seconds that they ran and waited for a core."""
         self._ran += ran
         self._waited += max(waited, 0.0)
         if self._ran + self._waited < ENOUGH:
@@ -121,14 +121,14 @@ class Workers:
         self._is_trying = False
 
     def _pin(self) -> bool:
-        """Pin each thread to a processor of its own from now on; False if the system cannot do that."""
+        """Pin each thread to its own processor from now on; returns False if the system cannot."""
         self._is_pinned = hasattr(os, "sched_setaffinity") and self.count > 1
         self._turn += self.count
         return self._is_pinned
 
 
 def _pinned(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
-    """`call`, pinned to a processor of the thread's, as far as possible from those of the other `count` threads."""
+    """Function `call`, pinned to a processor, as far as possible from the processors of the other `count` threads."""
 
     def pinned(worker: int, at: int) -> None:
         here = os.sched_getaffinity(0)
