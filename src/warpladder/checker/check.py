@@ -1,8 +1,8 @@
-"""`check`: the launches of a description in every mode of the emulator, and the faults that they show, each once.
+"""`check`: runs the launches of a description in every mode of the emulator, and merges the faults.
 
-Every mode runs in a process of its own: a kernel that writes anywhere brings down that process alone, AddressSanitizer
-needs its libraries loaded first, and Ctrl-C can end a kernel that does not end, because a process lives as long as its
-standard input is held open.
+Every mode runs in a separate process: a kernel that writes to any address ends only this process, AddressSanitizer
+needs its libraries loaded first, and Ctrl-C can end an endless kernel, because a process ends when its standard input
+is closed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .faults import MODES, Outcome, Problem, found, refused
 from .plan import plan
 from .sanitizers import translated
 
-#: Seconds that a launch may take in each mode.
+#: Most seconds of a launch in each mode.
 LIMIT = 60.0
 ORDERS = ("forward", "reverse", "random")
 
@@ -39,12 +39,12 @@ def check(
     description: Description, modes: Sequence[str] = MODES, orders: Sequence[str] = ORDERS, seed: int = 0,
     limit: float = LIMIT, ended: Callable[[str, tuple[Problem, ...]], None] | None = None,
 ) -> Outcome:  # fmt: skip
-    """Run a description's launches. Ctrl-C ends the run; the outcome then has what was found so far.
+    """Run a description's launches, and return the faults. After Ctrl-C the outcome has the faults so far.
 
-    modes : of "check", "asan", "fast". orders : of "forward", "reverse", "random", for the fast mode; others run
-    forward.
-    seed : of random content and order. limit : seconds that a launch may take in a mode; 0 for no limit.
-    ended : called with a mode that has ended and with its own faults, in the thread that called `check`.
+    modes : some of "check", "asan", "fast". orders : some of "forward", "reverse", "random", for the fast mode; the
+    other modes run forward.
+    seed : seed of random content and order. limit : most seconds of a launch in a mode; 0 for no limit.
+    ended : called with a finished mode and its faults, in the thread that called `check`.
     Raises ConfigError, KernelError, DeviceError: the description does not fit, no launch can be made, the source does
     not compile, or there is no compiler.
     """
@@ -61,7 +61,7 @@ def check(
     return Outcome(problems, remarks, len(description.launches), tuple(ran), printed, without, stopped)
 
 
-#: Entries of modes that did not end.
+#: Entries of unfinished modes.
 Unfinished = dict[str, list[dict[str, Any]]]
 
 
@@ -96,7 +96,7 @@ def _run_modes(
 
 @dataclass(frozen=True)
 class ModeResult:
-    """Entries that a mode's process wrote, and the output of its kernels."""
+    """Result of a mode: the entries that its process wrote, and the output of its kernels."""
 
     entries: list[dict[str, Any]]
     printed: str
@@ -104,7 +104,7 @@ class ModeResult:
 
 @dataclass(frozen=True)
 class ModeProcess:
-    """One mode, run in a process of its own; `leash` is the standard input that the process lives by."""
+    """One mode, run in a separate process; `leash` is its standard input, whose closing ends the process."""
 
     folder: Path
     leash: int
@@ -115,7 +115,7 @@ class ModeProcess:
     limit: float
 
     def run(self) -> ModeResult:
-        """Run the mode to its end; raises an error that the process could not go on from."""
+        """Run the mode to its end. Raises an error that ended the process early."""
         job = {"mode": self.mode, "orders": self.orders, "seed": self.seed, "limit": self.limit}
         job_file = self.folder / f"{self.mode}.json"
         job_file.write_text(json.dumps({**job, "description": packed(self.description)}), encoding="utf-8")
@@ -146,7 +146,7 @@ class ModeProcess:
 
 
 def _left_out(message: str, path: Path) -> str:
-    """Reason of an undeclared name: a function that was taken for the host's, or headers that are not here."""
+    """Clause on the cause of an undeclared name: a function mistaken for host code, or missing headers."""
     undeclared = "was not declared|does not name a|has not been declared|is not a"
     missing = re.search(rf"[‘'](\w+)[’'] (?:{undeclared})", message)
     bodies = bodiless(read(path).text, path.name) if missing else []
@@ -160,7 +160,7 @@ def _left_out(message: str, path: Path) -> str:
 
 
 def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, Any]:
-    """Entry that states how a process died."""
+    """Entry that describes how a process was ended."""
     found = translated(process.stderr)
     if found:
         return {"kind": found[0], "message": found[1], "places": found[2], "array": ""}

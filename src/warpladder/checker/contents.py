@@ -1,4 +1,6 @@
-"""Contents of arrays and constants: from files, random or constant before the first launch, and compared afterwards."""
+"""Contents of arrays and constants: from files, random or constant before the first launch, and their comparison
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ FILLS = "random, random(low, high), zeros, ones, iota, uninitialised, or a .npy 
 
 
 def same_type(name: str, declared: str, parameter: Parameter, source: KernelSource) -> None:
-    """Raise `ConfigError` if an array is declared with another type than the kernel takes."""
+    """Raise `ConfigError` if an array's declared type differs from the kernel's parameter."""
     kind = resolve(declared, source.text)
     if kind is None:
         leave = f"it may be left out, the kernel's is {parameter.type}"
@@ -35,7 +37,7 @@ def same_type(name: str, declared: str, parameter: Parameter, source: KernelSour
 def shaped(
     name: str, content: Content, parameter: Parameter, values: Mapping[str, Number], held: np.ndarray | None
 ) -> tuple[tuple[int, ...], np.dtype]:
-    """Shape and type of an array: of its content `held`, or from the description; vectors add a last axis."""
+    """Shape and type of an array: of its content `held`, or from the description; vector types add a last axis."""
     if held is not None:
         return held.shape, held.dtype
     shape = tuple(whole(size, values, f"array {name}") for size in content.shape)
@@ -73,7 +75,7 @@ def _numbers(
     name: str, fill: str, shape: tuple[int, ...], dtype: np.dtype, values: Mapping[str, Number],
     random: np.random.Generator,
 ) -> np.ndarray:  # fmt: skip
-    """Numbers of a fill; without a range random floats are standard normal, random integers 0 to 9."""
+    """Numbers of a fill, as an array; without a range random floats are standard normal, random integers 0 to 9."""
     interval = _RANGE.fullmatch(fill)
     if interval:
         low, high = (evaluate(text, values) for text in interval.groups())
@@ -100,7 +102,9 @@ def _cast(name: str, fill: str, found: np.ndarray, dtype: np.dtype) -> np.ndarra
 
 
 def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
-    """Content of a .npy file for the array `name`; `ConfigError` if it is unreadable, empty or of another type."""
+    """Content of a .npy file for the array `name`. Raises `ConfigError` if it is unreadable, empty or of another
+    type.
+    """
     try:
         held = read_npy(path)
     except FileNotFoundError:
@@ -115,7 +119,9 @@ def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
 def constant(
     name: str, what: Any, shape: tuple[int, ...], dtype: np.dtype, values: Mapping[str, Number], seed: int
 ) -> np.ndarray:
-    """Content of a __constant__ variable: a number, a list of numbers, or a fill; `ConfigError` if it does not fit."""
+    """Content of a __constant__ variable from a number, a list of numbers, or a fill. Raises `ConfigError` if it
+    does not fit.
+    """
     what_it_is = f"constant {name}"
     if isinstance(what, str) and what.endswith(".npy"):
         held = loaded(Path(what), name, dtype)
@@ -135,7 +141,9 @@ def constant(
 
 
 def differs_by_rounding(found: np.ndarray, wanted: np.ndarray, length: int) -> bool:
-    """True if rounding explains every difference: normwise, for sums of `length` terms; integers must be equal."""
+    """True if rounding explains every difference of two arrays: normwise, for sums of `length` terms; integers must
+    be equal.
+    """
     from ..proof.tolerance import bound  # here: with the proof a mode's process takes twice as long to start
 
     for (_, a), (_, b) in zip(_parts(found), _parts(wanted), strict=True):
@@ -155,7 +163,7 @@ def differs_by_rounding(found: np.ndarray, wanted: np.ndarray, length: int) -> b
 
 
 def first_difference(name: str, found: np.ndarray, wanted: np.ndarray) -> tuple[str, str, str, int]:
-    """Element at which two arrays differ most, its two values, and the number of elements that differ."""
+    """Element with the largest difference of two arrays, its two values, and the number of elements that differ."""
     for field, a, b in ((field, a, b) for (field, a), (_, b) in zip(_parts(found), _parts(wanted), strict=True)):
         differ = ~((a == b) | ((a != a) & (b != b)))
         if differ.any():

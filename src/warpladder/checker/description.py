@@ -1,6 +1,6 @@
 """Description of launches: source, values, arrays and launches, from a TOML file or the command line.
 
-Sizes are still expressions here, and an array's type is that of the kernel's parameter; plan.py works both out.
+Sizes are still expressions here, and an array's type is the kernel parameter's; plan.py computes both.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Content:
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """One launch of a description.
+    """Launch in a description.
 
     kernel : name with template arguments; "" for the only kernel of the source.
     grid, block : up to three sizes; shared : bytes.
-    arguments : arrays and values, by parameter, for parameters that have another name than their array or value.
+    arguments : arrays and values, by parameter, for parameters whose name differs from their array or value.
     cooperative : True if all blocks run at the same time, so that the grid can have a barrier.
     """
 
@@ -58,7 +58,7 @@ class LaunchRequest:
 
 @dataclass(frozen=True)
 class Description:
-    """Launches, in order, over the same arrays.
+    """Description of launches, in order, over the same arrays.
 
     source : the .cu file.
     values : numbers by name; each may use earlier ones.
@@ -76,7 +76,9 @@ class Description:
 
 
 def content(text: Expression, what: str) -> Content:
-    """Content from `1024`, `m*n`, `[m, n]`, `float[n]`, with or without `:zeros` or another fill, or a .npy file."""
+    """Content of an array from text: `1024`, `m*n`, `[m, n]`, `float[n]`, optionally with `:zeros` or another fill, or
+    a .npy file.
+    """
     if isinstance(text, int) and not isinstance(text, bool):
         return Content((text,))
     if not isinstance(text, str):
@@ -92,7 +94,7 @@ def content(text: Expression, what: str) -> Content:
 
 
 def sizes(given: Any, what: str) -> tuple[Expression, ...]:
-    """Sizes, one to three: from a number, an expression, several with commas between them, or a list."""
+    """Sizes, one to three, from a number, an expression, several separated by commas, or a list."""
     if isinstance(given, str):
         parts: list[Any] = _split(given)
     else:
@@ -115,7 +117,7 @@ def _split(text: str) -> list[str]:
 
 
 def read(path: Path) -> Description:
-    """Description in a TOML file; `ConfigError` names what is missing, unknown or unreadable in it."""
+    """Description in a TOML file. Raises `ConfigError` for a missing, unknown or unreadable entry."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -190,7 +192,7 @@ def _launch(entry: Any, where: str) -> LaunchRequest:
 
 
 def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The table; `ConfigError` where a key is unknown or its value has another type."""
+    """Table of checked entries. Raises `ConfigError` for an unknown key or a value of another type."""
     for name, value in table.items():
         if name not in kinds:
             raise ConfigError(f"{where} has an unknown entry {name!r}; there are {', '.join(kinds)}")
@@ -202,7 +204,7 @@ def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dic
 
 
 def packed(description: Description) -> dict[str, Any]:
-    """Description as a table that JSON can hold."""
+    """Description as a table for JSON."""
     table = asdict(description)
     return {
         **table,

@@ -1,4 +1,4 @@
-"""Faults that the modes of a check found, merged: each fault once, with the modes that saw it, a count and a remedy."""
+"""Merging of the faults that the modes of a check found: each fault once, with its modes, a count and a remedy."""
 
 from __future__ import annotations
 
@@ -72,13 +72,14 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault.
+    """Fault in a kernel, or in its use.
 
-    kind : race, out of bounds, ...: a heading. message : sentence on what happened, in which threads.
-    places : file and line of each access that is part of it, the later one first.
-    array : name of the array, "" for none. kernel, launch : of the first one with it; launches count from 1.
-    seen : modes and orders that saw it: check, asan, forward order, ... count : number of times it was seen.
-    also : further lines of the same fault: of races or early uses of copies on one array that have a line in common.
+    kind : heading: race, out of bounds, ... message : sentence on the event and its threads.
+    places : file and line of each access of the fault, the later one first.
+    array : name of the array, "" for none. kernel, launch : first kernel and launch with it; launches are counted from
+    1.
+    seen : modes and orders with it: check, asan, forward order, ... count : number of times it occurred.
+    also : further lines of the same fault: of races or early uses of copies on one array with a common line.
     """
 
     kind: str
@@ -96,7 +97,7 @@ class Problem:
 class Outcome:
     """Result of a check.
 
-    problems : each fault once. remarks : sentences that are worth knowing and are no faults.
+    problems : each fault once. remarks : sentences about the launches that are no faults.
     launches : number of launches in the description. ran : modes that ended, and orders of the fast mode.
     printed : output of the kernels in the first mode. refused : reasons by kernel that could not be run.
     stopped : True if Ctrl-C ended the check before all modes had ended.
@@ -119,8 +120,8 @@ CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour", "divisio
 #: Kinds with two places each: one fault may show in many pairs of lines.
 _PAIRS = ("race", "unfinished copy", "unfinished product", "proxy fence")
 
-#: Kinds that one fault may have in different modes: an end of a thread is a signal or a message, and an endless wait
-#: may run into the time limit.
+#: Kinds that one fault may have in different modes: the end of a thread is a signal or a message, and an endless wait
+#: may reach the time limit.
 _ALIKE = (
     {"trap", "undefined behaviour", "division by zero", "crash"},
     {"deadlock", "barrier", "warp mask", "phase", "warpgroup", "time limit"},
@@ -129,7 +130,7 @@ _ALIKE = (
 
 
 def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """Each fault once, and remarks. A fault of the fast mode becomes a remark if another mode has found its cause."""
+    """Faults, each once, and remarks. A fault of the fast mode becomes a remark if another mode has found its cause."""
     problems: list[Problem] = []
     remarks: list[str] = []
     unfilled: list[str] = []
@@ -178,7 +179,9 @@ def _problem(entry: Mapping[str, Any], mode: str) -> Problem:
 
 
 def _add(problems: list[Problem], new: Problem) -> None:
-    """Append a fault, or count it where the list has it: in the same lines, or in one of them in another mode."""
+    """Append a fault, or increase the count of an equal one: with the same lines, or with a common line in another
+    mode.
+    """
     for position, old in enumerate(problems):
         if _same(old, new):
             seen = tuple(dict.fromkeys(old.seen + new.seen))
@@ -195,7 +198,7 @@ def _add(problems: list[Problem], new: Problem) -> None:
 
 
 def _same(old: Problem, new: Problem) -> bool:
-    """True if both are one fault."""
+    """True if two problems are the same fault."""
     if (
         old.kind == new.kind
         and (old.array, set(old.places)) == (new.array, set(new.places))
@@ -216,7 +219,9 @@ def _same(old: Problem, new: Problem) -> bool:
 
 
 def _causes(problems: list[Problem]) -> list[Problem]:
-    """Faults without consequences of others: early reads after a race, races of an index out of bounds, crashes."""
+    """Faults that are causes, without their consequences: early reads after a race, races of an index out of bounds,
+    crashes.
+    """
     races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
     outside = {
         (p.kernel, p.array, place) for p in problems if p.kind == "out of bounds" and p.array for place in p.places

@@ -21,12 +21,12 @@ from ..errors import KernelError, LaunchError
 from .contents import constant
 from .plan import Argument, CheckPlan, PlannedLaunch
 
-#: Takes one entry of a mode's results, as keywords (run.py).
+#: Function that takes one entry of a mode's results, as keywords (run.py).
 Write = Callable[..., None]
 
 
 class TimeLimit:
-    """Time limit of each launch, 0 for none; then the process writes where the launch is, and ends."""
+    """Time limit of each launch in seconds, 0 for none. After it the process writes the launch's position, and ends."""
 
     def __init__(self, seconds: float, write: Write) -> None:
         self.seconds, self.write = seconds, write
@@ -34,7 +34,7 @@ class TimeLimit:
 
     @contextmanager
     def on(self, device: EmulatedDevice, launch: EmulatedLaunch) -> Iterator[None]:
-        """Context in which the launch runs, in the calling thread."""
+        """Context in which a launch runs, in the calling thread."""
         timer = threading.Timer(self.seconds, self._over, (device, launch)) if self.seconds else None
         if timer:
             timer.daemon = True
@@ -65,7 +65,7 @@ class TimeLimit:
         os._exit(0)
 
     def stopped(self) -> None:
-        """Report what the running launch has shown so far; the user has stopped the check."""
+        """Report the faults of the running launch so far, after the user has stopped the check."""
         for report in self.running[0].stuck(self.running[1]) if self.running else ():
             if report.kind == "time limit":
                 self.write(remark=f"When it was stopped {report.message}")
@@ -74,7 +74,7 @@ class TimeLimit:
 
 
 def quiet() -> None:
-    """Drop further output of kernels: it is shown for the first order alone."""
+    """Drop further output of kernels: only the output in the first order is shown."""
     ctypes.CDLL(None).fflush(None)
     sys.stdout.flush()
     with open(os.devnull, "wb") as nothing:
@@ -85,8 +85,8 @@ def quiet() -> None:
 class Use:
     """Use of an array by launches.
 
-    kernel, launch : first one that may write it; element : bytes of an element there.
-    read, written : True if a thread did so.
+    kernel, launch : first one that may write it; element : bytes of an element in it.
+    read, written : True if a thread has read or written it.
     """
 
     kernel: str
@@ -98,12 +98,13 @@ class Use:
 
 @dataclass
 class Pass:
-    """One pass.
+    """Pass over the launches of a plan, in one mode and one order of threads.
 
-    local : fill of local variables without a value, as `EmulatedDevice` takes it. filled : filled constants' addresses.
+    local : fill of local variables without a value, as for `EmulatedDevice`. filled : addresses of the filled
+    constants.
     uses : use of the arrays that kernels may write, in the check mode.
     refused : True if a kernel could not be run, so that the arrays' right contents are unknown.
-    spoiled : True for that reason, or because something was found.
+    spoiled : True if `refused`, or if a fault was found.
     """
 
     plan: CheckPlan
@@ -141,7 +142,7 @@ class Pass:
         return {name: array.download() for name, array in self.arrays.items()}
 
     def _launch(self, device: EmulatedDevice, planned: PlannedLaunch) -> bool:
-        """Send a launch and report what it shows; False if the pass cannot go on."""
+        """Send a launch and report its faults; False if the pass cannot go on."""
         name = planned.signature.name
         self.write(launch=planned.number, kernel=name, order="locals" if self.local else self.order)
         try:
@@ -171,7 +172,7 @@ class Pass:
                 self.spoiled = True
         if self.mode in ("check", "count"):
             self._learn(planned.number, launch, found)
-        # the fast mode gives a launch up at its first fault
+        # the fast mode ends a launch at its first fault
         return self.mode != "fast" or all(report.kind == "no body" for report in found)
 
     def _given(self, argument: Argument) -> Any:
@@ -180,7 +181,7 @@ class Pass:
         return self.arrays[argument] if isinstance(argument, str) else argument
 
     def _refused(self, device: EmulatedDevice, kernel: str, why: str, arguments: tuple[Argument, ...]) -> None:
-        """Go on without a launch: what it would have written is unknown."""
+        """Skip a launch that cannot be run; the arrays that it would have written are unknown."""
         self.write(refused=kernel, why=why)
         self.refused = self.spoiled = True
         for name in self.arrays if not arguments else _names(arguments):
@@ -188,7 +189,7 @@ class Pass:
                 device.fill(self.arrays[name], 0)
 
     def _fill(self, device: EmulatedDevice, kernel: EmulatedKernel) -> None:
-        """Give the __constant__ variables of a kernel's library their content from the description, once."""
+        """Set the __constant__ variables of a kernel's library to their content in the description, once."""
         for name, (array, _) in kernel.constants.items():
             if name not in self.plan.constants:
                 if mentions(self.source, kernel.signature.name, name):
@@ -218,7 +219,7 @@ class Pass:
             self.spoiled = True
 
     def _unwritten(self, device: EmulatedDevice) -> None:
-        """Report arrays that kernels may write and that hold elements without a store."""
+        """Report arrays that kernels may write but that have unwritten elements."""
         for name, use in self.uses.items():
             array, where = self.arrays[name], {"kernel": use.kernel, "launch": use.launch}
             elements = array.nbytes // use.element

@@ -1,4 +1,4 @@
-"""CheckPlan of a check: every size a number, every array with type and content, every argument in its place."""
+"""`CheckPlan` of a check: sizes as numbers, arrays with type and content, arguments in the order of the parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Argument = str | Number | None | Mapping[str, "Argument"]
 
 @dataclass(frozen=True)
 class PlannedLaunch:
-    """One launch of a plan, with arguments in the signature's order; number : in the description, from 1."""
+    """Launch of a plan, with arguments in the signature's order; number : its number in the description, from 1."""
 
     signature: Signature
     grid: tuple[int, ...]
@@ -38,7 +38,7 @@ class PlannedLaunch:
 
 @dataclass(frozen=True)
 class CheckPlan:
-    """Launches over arrays.
+    """Plan of launches over arrays.
 
     arrays : content of each before the first launch; None for an uninitialised one. shapes : shape and type of each.
     expect : content that arrays must have after the last launch. values : numbers by name.
@@ -56,7 +56,9 @@ class CheckPlan:
 
 
 def plan(description: Description, source: KernelSource, seed: int = 0) -> CheckPlan:
-    """Plan of a description; `ConfigError` or `KernelError` names what is missing or does not fit the kernels."""
+    """Plan of a description. Raises `ConfigError` or `KernelError` if an entry is missing or does not fit the
+    kernels.
+    """
     values: dict[str, Number] = {}
     for name, text in description.values.items():
         values[name] = evaluate(text, values)
@@ -98,7 +100,7 @@ def plan(description: Description, source: KernelSource, seed: int = 0) -> Check
 def _expected(
     description: Description, shapes: Mapping[str, tuple[tuple[int, ...], np.dtype]]
 ) -> dict[str, np.ndarray]:
-    """Content that arrays must have after the last launch, from files."""
+    """Contents that arrays must have after the last launch, from files."""
     expect = {name: loaded(path, name, shapes[name][1]) for name, path in description.expect.items() if name in shapes}
     for name, wanted in expect.items():
         size = math.prod(shapes[name][0])
@@ -108,7 +110,7 @@ def _expected(
 
 
 def only_kernel(source: KernelSource) -> str:
-    """Name of a source's only kernel, or of the only instance that the source names of its only template."""
+    """Name of a source's only kernel, or of the only instance of its only template."""
     found = readable(source)
     instances = instantiated(source)
     if len(found) == 1 and found[0] in templates(source) and len(instances) == 1:
@@ -122,9 +124,9 @@ def only_kernel(source: KernelSource) -> str:
 
 @dataclass(frozen=True)
 class _Context:
-    """Launch that is planned; where : its name in messages, number : its number in the description, from 1.
+    """Context of a launch while it is planned; where : its name in messages, number : its number, from 1.
 
-    kinds : parameter and launch that first took each array, by the array's name; `_launch` adds to it.
+    kinds : first parameter and launch that took each array, by the array's name; `_launch` adds to it.
     """
 
     where: str
@@ -135,7 +137,7 @@ class _Context:
 def _launch(
     kernel: Signature, request: LaunchRequest, description: Description, values: dict[str, Number], context: _Context
 ) -> PlannedLaunch:
-    """Plan of one launch."""
+    """Plan of one launch: its sizes, and its arguments in order."""
     where = context.where
     known = {p.name for parameter in kernel.parameters for p in (parameter, *parameter.leaves)}
     unknown = request.arguments.keys() - known

@@ -1,11 +1,12 @@
-"""Launches of a description run in this process, in one mode.
+"""Run of a description's launches in this process, in one mode.
 
-check.py starts a process for each mode, so that a kernel can bring down its own process alone:
+check.py starts a process for each mode, so that a faulty kernel ends only its own process:
 
-    python -m warpladder.checker.run JOB RESULT
+python -m warpladder.checker.run JOB RESULT
 
-JOB is JSON that check.py writes. RESULT gets a line of JSON for each event, flushed before the next begins: when a
-process dies, its last line names what was running. The process ends when its standard input ends; the parent holds it.
+JOB is JSON that check.py writes. RESULT gets a line of JSON for each event, flushed before the next begins: after
+the process has died, its last line is the running launch. The process ends when its standard input, held by the
+parent, is closed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from .uninitialised import comparable, compare_fills, suspected
 def run(
     description: Description, mode: str, orders: tuple[str, ...], seed: int, limit: TimeLimit, write: Write
 ) -> None:
-    """Run the launches in a mode, once for each order of threads, and report what is found; orders must agree."""
+    """Run the launches in a mode, once for each order of threads, and report faults; the orders must give equal
+    results.
+    """
     source = device_code(description.source)
     results: dict[str, dict[str, np.ndarray]] = {}
     for order in orders:

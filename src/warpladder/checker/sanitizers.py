@@ -1,4 +1,4 @@
-"""Reports of AddressSanitizer and UBSan, translated into the words of the emulator's own reports."""
+"""Translation of the reports of AddressSanitizer and UBSan into the words of the emulator's own reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of local variables without a value: runs with zeros and with a pattern in them must do the same."""
+"""Detection of reads of local variables without a value: runs with zeros and with a pattern in them must be equal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def suspected(source: KernelSource) -> bool:
 
 
 def comparable() -> bool:
-    """True if the compiler can fill local variables."""
+    """True if the compiler can fill local variables (g++ from version 12 on)."""
     return int(re.match(r"\d*", compiler().version)[0] or 0) >= 12  # type: ignore[index]
 
 
@@ -66,7 +66,9 @@ def compare_fills(plan: CheckPlan, source: KernelSource, seed: int, limit: TimeL
 
 
 def suspects(text: str) -> list[tuple[str, str, int]]:
-    """Variables that the compiler reports as read too early, each with file and line; `text` is C++ ready for it."""
+    """Variables that the compiler reports as read before they have a value, each with file and line; `text` is
+    complete C++.
+    """
     includes = [f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
     flags = ["-std=gnu++20", *FILLED_FLAGS, "-fwhole-program", "-Wall", *includes]
     command = [*compiler().command, *flags, "-S", "-o", "/dev/null", "-x", "c++", "-"]
@@ -81,7 +83,7 @@ def _named(warnings: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _run(fill: str, plan: CheckPlan, source: KernelSource, seed: int, limit: TimeLimit, write: Write) -> Outcome:
-    """Outcome of one run, in one OS thread and with builds that differ in the fill alone, so that bits are equal."""
+    """Outcome of one run, in one OS thread and with builds that differ only in the fill, so that bits are equal."""
     messages: list[str] = []
 
     def listen(**entry: Any) -> None:
@@ -94,7 +96,7 @@ def _run(fill: str, plan: CheckPlan, source: KernelSource, seed: int, limit: Tim
 
 
 def _difference(zeros: Outcome, pattern: Outcome) -> tuple[str, str]:
-    """Array in which two runs differ, and a sentence that states how; both are empty if the runs agree."""
+    """Array in which two runs differ, and a sentence about the difference; both empty if the runs agree."""
     if zeros[0] != pattern[0]:
         with_zeros, with_rubbish = ("; ".join(messages) or "nothing is wrong" for messages, _ in (zeros, pattern))
         return "", f"with rubbish in local variables that have no value: {with_rubbish}; with zeros: {with_zeros}"

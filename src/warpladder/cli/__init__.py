@@ -1,6 +1,6 @@
-"""The command line: one file per command, and in shared/ what several of them use.
+"""Command line: a file for each command, and shared/ for the parts that several commands use.
 
-May import everything, heavy parts inside the commands, so that `--help` answers at once. Begin with train.py.
+May import everything, heavy parts inside the commands, so that `--help` is fast. Begin with train.py.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ CHECK_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 class _InOrder(click.Group):
-    """Lists its commands in the order in which they are added."""
+    """Group of commands, listed in the order of their addition."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each command with its first sentence, whole, which may take two lines."""
+        """Write each command with its whole first sentence, which may take two lines."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
@@ -106,7 +106,7 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 (a check failed), 2 (usage or bad input), 130 (interrupted).
 
-    What a user can cause ends in one line on stderr; an unforeseen error keeps its traceback.
+    An error of the user is one line on stderr; an unforeseen error keeps its traceback.
     """
     try:
         with warnings.catch_warnings():
@@ -149,7 +149,7 @@ def _warn(
     file: object = None,
     line: str | None = None,
 ) -> None:
-    """A warning of ours as one line; those of libraries as Python shows them."""
+    """Print a warning of warpladder as one line, and a library's warning as Python does."""
     if category is UserWarning:
         _say(message, 0)
     else:

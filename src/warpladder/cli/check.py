@@ -1,4 +1,4 @@
-"""`warpladder check`: runs the kernels of a .cu file on the CPU, and reports their faults in words."""
+"""`warpladder check`: runs the kernels of a .cu file on the CPU, and reports their faults."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def check(
 ) -> None:
     """Check the kernels in FILE for races, missing barriers and bad memory accesses, without a GPU.
 
-    FILE is a .cu file, or a .toml file that describes launches of one. Without a launch a program with a main() is run,
-    with all its launches checked, and of another file the kernels are listed. Returns 0 if nothing was found, 1 if
-    something was, 2 if it or one of its kernels could not be checked, 130 if Ctrl-C ended it.
+    FILE is a .cu file, or a .toml file that describes launches of one. Without a launch, a program with a main() is run
+    and all its launches are checked; for another file the kernels are listed. Returns 0 if no fault was found, 1 for
+    a fault, 2 if the file or a kernel could not be checked, 130 after Ctrl-C.
 
     \b
     Examples:
@@ -98,7 +98,7 @@ def check(
 
 
 def _run(file: Path, limit: float, is_compilation_limited: bool) -> int:
-    """Exit code of a check of the program in a file: 1 if something was found."""
+    """Run the program in a file and check its launches; return the exit code, 1 if a fault was found."""
     from ..programs.build import ProgramOptions, program
     from ..programs.gpus import find
     from ..programs.run import run as run_program

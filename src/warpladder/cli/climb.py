@@ -29,7 +29,7 @@ from .shared.sweeps import check_trained, swept, tasks_of
 if TYPE_CHECKING:
     from ..rungs.base import Rung
 
-#: Parameters for output, which a command that repeats the climb leaves out.
+#: Parameters of the output, omitted from a command that repeats the climb.
 _OUTPUT = ("out", "overwrite", "progress")
 
 
@@ -101,8 +101,8 @@ def climb(
 ) -> int:
     """Prove that every rung trains NET right, time the rungs in turns, and show which is fastest and why.
 
-    A rung that fails the proof is not timed, and the exit code is 1. Settings that are not given are those of the net's
-    report. Ctrl-C ends with what was found so far.
+    A rung that fails the proof is not timed, and the exit code is 1. Default settings are those of the net's
+    report. Ctrl-C ends the climb with the results so far.
 
     \b
     Examples:
@@ -162,7 +162,7 @@ def _named(names: str) -> list[Rung]:
 
 
 def _again(ctx: click.Context) -> str:
-    """The command that repeats this climb, from the same folder on this machine."""
+    """Command line that repeats this climb, from the same folder on this machine."""
     words = again(ctx, *(parameter.name for parameter in ctx.command.params if parameter.name not in _OUTPUT))
     if ctx.params.get("data_name") == "csv" and "--data-dir" not in words:  # a table of one's own is nowhere else
         words += ["--data-dir", os.environ.get("WARPLADDER_DATA", "")]

@@ -1,4 +1,4 @@
-"""`warpladder data`: the data sets; one of them, checked, and what is in it; or some of them, fetched."""
+"""`warpladder data`: lists the data sets, checks one and shows its contents, or downloads some."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @data_dir_option("Folder with the data set's files, and nothing is downloaded; with --fetch, where they go.")
 def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None) -> int:
-    """Show the data sets; check one and show its contents; or fetch some for a machine without a network.
+    """Show the data sets; check one and show its contents; or download some for a machine without a network.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def _details(name: str, data_dir: Path | None) -> None:
 
 
 def _fetch(names: tuple[str, ...], data_dir: Path | None) -> int:
-    """Fetch one set after the other; a set that cannot be fetched does not keep the others from it."""
+    """Download one set after the other; a failure does not stop the others."""
     from ..data import SOURCES, download
 
     remote = [source.name for source in SOURCES if source.remotes]

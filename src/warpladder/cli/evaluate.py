@@ -1,4 +1,4 @@
-"""`warpladder evaluate`: how well a trained net does on test samples."""
+"""`warpladder evaluate`: scores a trained net on test samples."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
 
 
 def _show_classes(trainer: Trainer, data: Dataset) -> None:
-    """Print scores of each class of the test samples, and the confusion matrix."""
+    """Print the scores of each class on the test samples, and the confusion matrix."""
     import numpy as np
 
     from ..data import label_names

@@ -1,4 +1,4 @@
-"""The outcome of a check, printed: each fault with its lines of source and how it is usually mended."""
+"""Printed outcome of a check: each fault with its lines of source and its usual remedy."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from ..checker.faults import Outcome, Problem
 
-#: Lines that kernels print and that are shown.
+#: Most lines of kernels' output that are shown.
 PRINTED = 20
 
 
 def show(outcome: Outcome) -> None:
-    """Print the outcome of a check: each fault, refused kernels, remarks, and in the last line how it ended."""
+    """Print the outcome of a check: each fault, refused kernels, remarks, and a last line with the verdict."""
     from rich.text import Text
 
     out = console()
@@ -59,7 +59,7 @@ def show(outcome: Outcome) -> None:
 
 
 def show_problem(number: int, problem: Problem, out: Console) -> None:
-    """A heading, what happened, the lines of source that it took, and how it is usually mended."""
+    """Print a fault: a heading, its description, its lines of source, and its usual remedy."""
     from rich.text import Text
 
     from ..checker.faults import HINTS
@@ -99,7 +99,7 @@ def _wrapped(text: str, out: Console, indent: str = "   ") -> Text:
 
 
 def _source(problem: Problem, width: int) -> list[Text]:
-    """The lines of source under their places, and below each marks where it touches the array."""
+    """Lines of source of a fault, each with its file and line number, and marks below where it accesses the array."""
     from rich.text import Text
 
     places = list(dict.fromkeys(problem.places))
@@ -122,7 +122,7 @@ def _source(problem: Problem, width: int) -> list[Text]:
 
 
 def _line(file: str, line: int) -> str:
-    """A line of a file, without the blanks around it; "" where it cannot be read."""
+    """Line of a file without the blanks around it; "" if the file cannot be read."""
     try:
         return Path(file).read_text(encoding="utf-8").splitlines()[line - 1].expandtabs(4).strip()
     except (OSError, UnicodeDecodeError, IndexError):
@@ -130,7 +130,7 @@ def _line(file: str, line: int) -> str:
 
 
 def _marks(text: str, array: str) -> str:
-    """^ under every place of a line that names the array, with the index after it; a blank elsewhere."""
+    """Marks below a line of source: ^ under every use of the array and its index, a blank elsewhere."""
     marks = [" "] * len(text)
     for match in (
         re.finditer(rf"\b{re.escape(array)}\b(?:\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])*", text) if array else ()
@@ -140,10 +140,10 @@ def _marks(text: str, array: str) -> str:
 
 
 def _together(words: tuple[str, ...]) -> str:
-    """a, b and c."""
+    """Words joined as in "a, b and c"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def count(number: int, what: str) -> str:
-    """1 launch, 3 launches."""
+    """Number with its noun, as "1 launch" or "3 launches"."""
     return f"{number:,} {what}{'' if number == 1 else 'es' if what.endswith('ch') else 's'}"

@@ -1,4 +1,4 @@
-"""`warpladder features`: what a layer of a trained net gives for a data set, as a file."""
+"""`warpladder features`: writes the outputs of a layer of a trained net for a data set to a file."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def features(
     progress: bool | None,
     **options: Any,
 ) -> None:
-    """Write what a layer of the net in CHECKPOINT gives for each sample: features to classify by, with 'warpladder svm'
-    or a program of your own.
+    """Write the outputs of a layer of the net in CHECKPOINT as features, for 'warpladder svm' or your own program.
 
-    Samples go through in batches, so that the features are never all in memory; the file is whole or not there.
+    Features are computed and written in batches, so that memory never has to hold all; the file is written completely
+    or not at all.
 
     \b
     Examples:
@@ -97,7 +97,7 @@ def features(
 
 @contextmanager
 def _place(wanted: Path | None, name: str) -> Iterator[Path]:
-    """Path of the named file, or of one in a new folder below runs/."""
+    """Path of the named file, or of a file in a new folder below runs/."""
     if wanted is not None:
         yield wanted
         return

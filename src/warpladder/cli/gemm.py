@@ -1,4 +1,4 @@
-"""`warpladder gemm`: one matrix product, level by level, next to cuBLAS."""
+"""`warpladder gemm`: times the levels of one matrix product, compared with cuBLAS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shared.options import out_option, overwrite_option
 if TYPE_CHECKING:
     from ..appendix.gemm.climb import Timed
 
-#: What the levels of a precision are, above their table.
+#: Title of the table of each precision's levels.
 TITLES = {
     "fp32": "C = A B, N x N, in fp32: by multiply-adds, then on tensor cores",
     "tf32": "C = A B, N x N, in tf32 on tensor cores: factors of 11 bits, sums in fp32",
@@ -58,8 +58,8 @@ def gemm(
     out: Path | None,
     overwrite: bool,
 ) -> None:
-    """Climb the ladder of matrix products: each level a kernel with one more idea, proven, timed, and set against what
-    its loads allow.
+    """Prove and time the ladder of matrix products: each level is a kernel with one more idea, compared with the limit
+    of its loads.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The kernels of a .cu file, listed for people who want to check one."""
+"""List of the kernels of a .cu file, with an example of a command that checks one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def has_main(file: Path) -> bool:
 
 
 def listed(file: Path, as_json: bool, verb: str = "check") -> None:
-    """Text that lists the kernels of a file, with an example of the command `verb`."""
+    """List of a file's kernels as text, with an example of the command `verb`."""
     from ..device.declarations import instantiated, readable, signature, templates
     from ..device.emulator.hostcode import device_code, host_code
     from ..device.emulator.symbols import refused
@@ -75,7 +75,7 @@ def listed(file: Path, as_json: bool, verb: str = "check") -> None:
 
 
 def _example(file: Path, source: KernelSource, plain: list[Signature], instances: list[str], verb: str) -> str:
-    """A command line to begin with, in lines of 80 columns."""
+    """Example of a command line for a file's kernels, in lines of 80 columns."""
     from ..device.declarations import signature
 
     words = [f"warpladder {verb} {file}"]

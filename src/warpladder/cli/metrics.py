@@ -1,4 +1,6 @@
-"""`warpladder metrics`: counts of a kernel without a GPU, by kernel and by line of its source."""
+"""`warpladder metrics`: counts memory accesses and operations of a kernel without a GPU, by kernel and by line of
+source.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,10 @@ def metrics(
     as_json: bool,
     **requested: Any,
 ) -> None:
-    """Count what the kernels in FILE do, without a GPU: sectors, bank conflicts, divergence, atomics, FLOPs.
+    """Count sectors, bank conflicts, divergence, atomics and FLOPs of the kernels in FILE, without a GPU.
 
-    FILE is a .cu file, or a .toml file that describes launches of one, as for `check`. Counts are exact, of the launch
-    as it is described, and have Nsight Compute's names.
+    FILE is a .cu file, or a .toml file that describes launches of one, as for `check`. Counts are exact for the
+    described launch, and have Nsight Compute's names.
 
     \b
     Examples:
@@ -93,7 +95,7 @@ def _limits(card: Any) -> Limits:
 
 
 def _facts(kernel: KernelCounts, limits: Limits, registers: int) -> list[tuple[str, str]]:
-    """Rows of a launch's table."""
+    """Rows (name, value) of the table of a launch."""
     from ..checker.metrics.names import occupancy
 
     rows = []

@@ -1,4 +1,4 @@
-"""`warpladder nets`: the networks, or one of them layer by layer."""
+"""`warpladder nets`: lists the nets, or the layers of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .shared.types import NETS, ShapeOf
     help="Shape of one sample; that of the net's report if not given, or what its file states.",
 )
 def nets(net_name: str | None, shape: Shape | None, hidden: tuple[int, ...] | None) -> None:
-    """Show the networks, or one layer by layer.
+    """Show the networks, or one of them layer by layer.
 
     \b
     Examples:
@@ -43,7 +43,7 @@ def nets(net_name: str | None, shape: Shape | None, hidden: tuple[int, ...] | No
 
 
 def short(count: int) -> str:
-    """A count as 48.2 k, 1.3 M, 0.35 G."""
+    """Number with a suffix, as 48.2 k, 1.3 M or 0.35 G."""
     for size, unit in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
         if count >= size:
             return f"{count / size:.3g}{unit}"

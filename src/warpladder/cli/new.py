@@ -1,4 +1,4 @@
-"""`warpladder new kernel`: writes a file to start a kernel of one's own from."""
+"""`warpladder new kernel`: writes a file as the start of a user's own kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shared.options import out_option, overwrite_option
 @out_option("FILE.cu", "Where it goes; linear_forward.cu for linear.forward if not given.")
 @overwrite_option
 def new(kind: str, op: str, out: Path | None, overwrite: bool) -> None:
-    """Write a simple, right kernel of the operation OP to start from: `climb --op` takes it as it is.
+    """Write a simple, right kernel of the operation OP to start from: `climb --op` takes it unchanged.
 
     OP is a layer and a pass, linear.forward or conv2d.backward, a layer with both, relu, or an optimizer's step,
     sgd.update.

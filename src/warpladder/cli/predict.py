@@ -1,4 +1,4 @@
-"""`warpladder predict`: predictions of a trained net for samples without labels."""
+"""`warpladder predict`: predicts samples without labels with a trained net."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def predict(
 ) -> None:
     """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
 
-    Without --submission or --save the labels are printed, one a line: by name, where the training table had names.
-    Features are scaled as they were in training, and the columns of a table found by their names.
+    Without --submission or --save the labels are printed, one a line, by name if the training table had names.
+    Features are scaled as in training, and the columns of a table are found by their names.
 
     \b
     Examples:
@@ -103,7 +103,7 @@ def predict(
 def _check_places(
     save: Path | None, submission: Path | None, overwrite: bool, checkpoint: Path, input_file: Path
 ) -> None:
-    """Check that the files to be written may be, and are not those that are read or each other."""
+    """Check that the output files can be written, and are neither input files nor the same file."""
     if save is not None:
         check_place(save, overwrite, checkpoint, input_file)
     if submission is not None:
@@ -131,7 +131,9 @@ def _write_outputs(path: Path, outputs: np.ndarray) -> None:
 
 
 def _print_targets(model: Run, outputs: np.ndarray) -> None:
-    """Print predicted targets in their units: a line for each sample; several in CSV, below their names."""
+    """Print predicted targets in their units: a line for each sample; several targets as CSV, with a header of
+    names.
+    """
     import csv
 
     table, rows = model.checkpoint.data.table, outputs.reshape(len(outputs), -1)
@@ -142,7 +144,7 @@ def _print_targets(model: Run, outputs: np.ndarray) -> None:
 
 
 def _print_probabilities(model: Run, outputs: np.ndarray) -> None:
-    """Print a table in CSV: a column for each class, a row for each sample."""
+    """Print probabilities as CSV: a column for each class, a row for each sample."""
     import csv
 
     from ..train.scoring import probabilities, sigmoid

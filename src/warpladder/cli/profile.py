@@ -1,4 +1,4 @@
-"""`warpladder profile`: time and memory of a training step, part by part."""
+"""`warpladder profile`: measures time and memory of the parts of a training step."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 @out_option("FILE", "Write all of it as JSON.")
 @overwrite_option
 def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **options: Any) -> None:
-    """Show where the time and the memory of one training step of NET go.
+    """Show the time and the memory of each part of a training step of NET.
 
-    Every part is run alone, many times over, and set against the least that it must do: floating-point operations at
-    the peak of the unit that computes, or bytes at the peak of its memory, whichever takes longer. The compiled program
-    of native has a clock around each instruction instead, while whole steps run. Clocks and events suffice; no counters
-    are read.
+    Every part is run alone, many times, and compared with its floor: its floating-point operations at the peak of the
+    computing unit, or its bytes at the peak of the memory, whichever takes longer. The compiled program of native has a
+    clock around each instruction instead, while whole steps run. Only clocks and events are used, no counters.
 
     \b
     Examples:
@@ -68,7 +67,7 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
 
 
 def _show(found: Profile, rung: Rung, rung_name: str) -> None:
-    """Print a profile's tables."""
+    """Print the tables of a profile."""
     from ..ladder import outside
 
     show = console()
@@ -117,7 +116,7 @@ def _show(found: Profile, rung: Rung, rung_name: str) -> None:
 
 
 def operations(found: Profile, width: int) -> Table:
-    """Each operation, forward and backward: its time, its share, and what it reaches of the peaks."""
+    """Table of a step's operations, forward and backward: time, share of the step, and shares of the peaks."""
     rows = []
     for part in found.parts:
         least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
@@ -137,7 +136,7 @@ def operations(found: Profile, width: int) -> Table:
 
 
 def launches(found: Profile, width: int) -> Table:
-    """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step; or each instruction of a
+    """Table of kernels: launch, resources of a multiprocessor, and share of the step; or of the instructions of a
     compiled program.
     """
     rows: list[tuple[tuple[str, ...], list[str]]] = []
@@ -185,7 +184,7 @@ def launches(found: Profile, width: int) -> Table:
 
 
 def tiles(found: Profile, width: int) -> Table:
-    """Tiles and parts of each matrix product, chosen by a tuner or the model."""
+    """Table of the tiles and split-K parts of each matrix product, chosen by a tuner or the model."""
     rows = []
     for each in found.tiles:
         texts = ", ".join(map(str, each.layers)), each.product
@@ -202,7 +201,7 @@ def tiles(found: Profile, width: int) -> Table:
 
 
 def chart(found: Profile, width: int) -> list[str]:
-    """One line for each stream, time to the right."""
+    """Timeline as text: a line for each stream, with time to the right."""
     begin = min(first for lane in found.timeline for _, first, _ in lane.spans)
     end = max(last for lane in found.timeline for _, _, last in lane.spans)
     columns = max(20, width - 10)
@@ -217,7 +216,7 @@ def chart(found: Profile, width: int) -> list[str]:
 
 
 def memory(found: Profile, width: int) -> Table:
-    """Memory by component, and what a step moves between host and device."""
+    """Table of memory by component, and of bytes that a step copies between host and device."""
     rows = [((what,), (f"{size / 1e6:,.3f}",)) for what, size in found.memory.items()]
     rows.append((("this process in all (host)",), (f"{found.host_bytes / 1e6:,.1f}",)))
     rows += [((f"{what}, each step",), (f"{size / 1e6:,.4f}",)) for what, size in found.transfers.items()]
@@ -229,12 +228,12 @@ def _share(part: Part, found: Profile) -> str:
 
 
 def _trimmed(size: tuple[int, int, int]) -> tuple[int, ...]:
-    """Without trailing ones: (8, 4, 1) as (8, 4)."""
+    """Size of a grid or block without trailing ones: (8, 4) for (8, 4, 1)."""
     return size[:1] if size[1:] == (1, 1) else size[:2] if size[2] == 1 else size
 
 
 def duration(seconds: float) -> str:
-    """Three digits, as 1.23 ms."""
+    """Time with three digits and its unit, as 1.23 ms."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"

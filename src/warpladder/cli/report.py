@@ -1,6 +1,4 @@
-"""`warpladder report`: the page of stored results, or of several climbs or reproductions of a report next to each
-other.
-"""
+"""`warpladder report`: writes the page of stored results, or of several climbs or reproductions for comparison."""
 
 from __future__ import annotations
 
@@ -35,10 +33,10 @@ if TYPE_CHECKING:
 def report(files: tuple[Path, ...], out: Path | None, csv_file: Path | None, overwrite: bool) -> None:
     """Make the page of a climb, or of a reproduced report, from its stored results: one file, which needs no network.
 
-    Several results are compared with the first: two machines, two commits, two students. What changed by more than the
-    noise of the repetitions is marked. More than four are ranked in a table that can be sorted. Profiles, as
-    'warpladder profile --out' writes them, may stand among the files: they show where the time goes. Several
-    reproductions of one report, as 'warpladder reproduce' writes them, stand next to each other, figure by figure.
+    Several results are compared with the first: two machines, two commits, two students. Changes
+    larger than the noise of the repetitions are marked. More than four results are ranked in a sortable table. Profiles
+    of 'warpladder profile --out' may be among the files: they show the time of each part. Several reproductions of one
+    report by 'warpladder reproduce' are shown next to each other, figure by figure.
 
     \b
     Examples:
@@ -82,7 +80,7 @@ def report(files: tuple[Path, ...], out: Path | None, csv_file: Path | None, ove
 
 
 def _sorted(files: tuple[Path, ...]) -> tuple[dict[Path, Results], dict[Path, Reproduction], dict[Path, Profile]]:
-    """Files by what they hold: climbs, reproductions and profiles."""
+    """Files by their kind: climbs, reproductions and profiles."""
     from ..appendix.reproduce.results import Reproduction
     from ..results.profiled import Profile
 
@@ -103,7 +101,7 @@ def _sorted(files: tuple[Path, ...]) -> tuple[dict[Path, Results], dict[Path, Re
 
 
 def _side_by_side(found: dict[Path, Reproduction], place: Path) -> None:
-    """Write the page of a reproduction, or of several next to each other."""
+    """Write the page of one reproduction, or of several next to each other."""
     from ..appendix.reproduce.report.page import write_page
     from ..appendix.reproduce.report.side_by_side import check_alike
     from ..appendix.reproduce.report.terminal import show_several
@@ -117,7 +115,7 @@ def _side_by_side(found: dict[Path, Reproduction], place: Path) -> None:
 
 
 def _read(file: Path) -> Results | Profile | Reproduction:
-    """Read a file of results: of a climb, of a profile, or of a reproduced report."""
+    """Read a results file: of a climb, of a profile, or of a reproduced report."""
     from ..appendix.reproduce.results import Reproduction
     from ..results import Results
     from ..results.profiled import Profile
@@ -129,8 +127,8 @@ def _read(file: Path) -> Results | Profile | Reproduction:
 
 
 def _labels(files: list[Path]) -> list[str]:
-    """Shortest ends of the paths that distinguish the files, without the common end: "h100" and "h200" of
-    h100/s1/results.json and h200/....
+    """Shortest distinct parts of the files' paths, without their common end: "h100" and "h200" for
+    h100/s1/results.json and h200/s1/results.json.
     """
     full = [file.resolve().parts for file in files]
     for count in range(1, max(map(len, full)) + 1):

@@ -1,4 +1,4 @@
-"""`warpladder reproduce`: runs the experiments of the five reports, next to their figures."""
+"""`warpladder reproduce`: runs the experiments of the five reports, and compares their figures."""
 
 from __future__ import annotations
 
@@ -61,10 +61,11 @@ def reproduce(
     overwrite: bool,
     progress: bool | None,
 ) -> None:
-    """Run what student reports s1 to s5 ran, and show every table and figure of theirs next to what is measured here.
+    """Run the experiments of student reports s1 to s5, and show each of their tables and figures next to those measured
+    here.
 
-    REPORT is s1, s2, s3, s4, s5, all, or the file of a report of your own. Every figure is stored as it is measured:
-    the same command continues a stopped run. What this machine lacks is reported.
+    REPORT is s1, s2, s3, s4, s5, all, or the file of a report of your own. Every figure is stored when it is
+    measured: the same command continues a stopped run. Missing packages and devices are reported.
 
     \b
     Examples:
@@ -111,7 +112,7 @@ def _write_template(path: Path, overwrite: bool) -> None:
 
 
 def _chosen(reports: Sequence[str], listed: bool, quick: bool) -> tuple[tuple[str, ...], list[Definition]]:
-    """Names of the requested reports, and the reports."""
+    """Names of the requested reports, and their definitions."""
     from ..appendix import reproduce as reproducing
 
     requested = [name if name.endswith(".toml") else name.lower() for name in reports]
@@ -126,7 +127,7 @@ def _chosen(reports: Sequence[str], listed: bool, quick: bool) -> tuple[tuple[st
 
 
 def _wanted(only: str | None, made: Sequence[Definition]) -> tuple[str, ...]:
-    """Names of the experiments that --only chooses; none where all are made."""
+    """Names of the experiments in --only; empty for all."""
     context = click.get_current_context()
     wanted = tuple(part.strip() for part in (only or "").split(",") if part.strip())
     if only is not None and not wanted:
@@ -139,7 +140,7 @@ def _wanted(only: str | None, made: Sequence[Definition]) -> tuple[str, ...]:
 
 
 def _options(quick: bool, data_dir: Path | None, out: Path | None) -> list[str]:
-    """The words of a command that makes a report again, after the report's name."""
+    """Options of a command that makes a report again, without the report's name."""
     words = ["--quick"] * quick
     for option, value in (("--data-dir", data_dir), ("--out", out)):
         words += [] if value is None else [option, str(value)]
@@ -156,7 +157,7 @@ def _all(
     progress: bool | None,
     options: list[str],
 ) -> None:
-    """Reproduce reports in turn. A report that cannot be begun, as without its data, does not stop the others."""
+    """Reproduce reports in turn. A report that cannot begin, for example without its data, does not stop the others."""
     failed: list[str] = []
     for report in made:
         try:
@@ -189,7 +190,7 @@ def _all(
 
 
 def _index(made: list[Definition], place: Path) -> None:
-    """Write the page of the reports that the folder holds, and of those that are to come; no folder is made for it."""
+    """Write the page of all reports in the folder, finished and waiting ones, if the folder exists."""
     from ..appendix.reproduce import NAMES, RESULTS
     from ..appendix.reproduce.report.index import Entry, write_index
     from ..appendix.reproduce.results import Reproduction
@@ -219,7 +220,7 @@ def _list(made: list[Definition]) -> None:
 
 @dataclass
 class _Record:
-    """Page of a reproduction under way, drawn again at intervals."""
+    """Page of a reproduction in progress, written again at intervals."""
 
     course: Reproducer
     next_page: float = 0.0
@@ -236,7 +237,7 @@ class _Record:
         write_page(found, self.course.folder / PAGE)
 
     def end(self) -> None:
-        """Show the tables, and write page and pictures."""
+        """Show the tables, and write the page and the pictures."""
         from ..appendix.reproduce.report.files import write_pictures
         from ..appendix.reproduce.report.terminal import show
         from ..appendix.reproduce.resolve import FAULTS
@@ -304,7 +305,7 @@ def _one(
 
 
 def _remove(folder: Path, folders: Sequence[str], files: Sequence[str]) -> None:
-    """Remove the files that a reproduction wrote, and nothing else."""
+    """Remove the files that a reproduction wrote, and no others."""
     for name in folders:
         if (folder / name).is_dir():
             shutil.rmtree(folder / name)

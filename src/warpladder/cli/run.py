@@ -1,4 +1,6 @@
-"""`warpladder run`: a whole CUDA program on the CPU, its output and exit code passed on, faults reported on stderr."""
+"""`warpladder run`: runs a whole CUDA program on the CPU, passes on its output and exit code, and reports faults on
+stderr.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from .shared.console import console
 if TYPE_CHECKING:
     from ..programs.run import ProgramOutcome
 
-#: Exit code of a program in which faults were found, and that of one that the time limit ended.
+#: Exit codes of a program with faults, and of a program that reached the time limit.
 FAULTS, LATE = 99, 124
-#: Remarks of one kind that are shown.
+#: Most remarks of one kind that are shown.
 SHOWN = 3
 
 
@@ -23,7 +25,7 @@ ARGUMENTS = "warpladder.arguments"
 
 
 class _ProgramCommand(click.Command):
-    """Command whose words after -- are arguments of the program."""
+    """Command with arguments of the user's program after --."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -66,8 +68,8 @@ def run(
 ) -> None:  # fmt: skip
     """Run the CUDA program in FILE, host code and kernels, without a GPU.
 
-    FILE is a .cu file, or several .cu and .cpp files of one program. What follows -- goes to main(). Output and exit
-    code are the program's own; faults in its use of CUDA are reported on stderr, and the exit code is then 99.
+    FILE is a .cu file, or several .cu and .cpp files of one program. Arguments after -- are passed to main(). Output
+    and exit code are the program's own; faults in its use of CUDA are reported on stderr, and the exit code is then 99.
 
     \b
     Examples:
@@ -105,7 +107,7 @@ def _sources(files: tuple[str, ...], context: click.Context) -> list[Path]:
 
 
 def show(outcome: ProgramOutcome, limit: float) -> None:
-    """Print the faults that were found on stderr; nothing without faults."""
+    """Print the faults of a program on stderr; nothing without faults."""
     out = console(stderr=True)
     for number, problem in enumerate(outcome.problems, 1):
         show_problem(number, problem, out)

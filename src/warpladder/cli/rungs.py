@@ -1,4 +1,4 @@
-"""`warpladder rungs`: the ladder, the peers, and what can run here."""
+"""`warpladder rungs`: lists the ladder and the peers, and states which can run here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     help="Which net to ask each rung about.",
 )
 def rungs(names: tuple[str, ...], net_name: str) -> None:
-    """List the rungs and the peers, and whether each can train here; or show more of the named ones.
+    """List the rungs and the peers, and show if each can train here; or show all facts of the named ones.
 
     \b
     Examples:
@@ -72,7 +72,7 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
 
 
 def _list(out: Console, title: str, question: str, rows: list[tuple[Rung, str]]) -> None:
-    """A line for each rung: yes, or the number of the reason why not."""
+    """Print a line for each rung: "yes", or the number of the reason why it cannot train."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -92,7 +92,7 @@ def _list(out: Console, title: str, question: str, rows: list[tuple[Rung, str]])
 
 
 def _why_not(reasons: list[tuple[str, list[str], str]]) -> Table:
-    """Each reason once, with its number, and below it the rungs that have it."""
+    """Table of reasons with their numbers, and the rungs of each reason below it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -127,7 +127,9 @@ def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
 
 
 def _options(rung: Rung) -> Table:
-    """A rung's options, the values and meaning of each; they are written after the rung's name and a colon."""
+    """Table of a rung's options, with the values and meaning of each; they are written after the rung's name and a
+    colon.
+    """
     from rich.table import Table
     from rich.text import Text
 

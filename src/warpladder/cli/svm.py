@@ -1,4 +1,4 @@
-"""`warpladder svm`: a support vector machine on features."""
+"""`warpladder svm`: fits a support vector machine on features."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def svm(
 ) -> None:
     """Fit a support vector machine with an RBF kernel on FEATURES, and score it.
 
-    FEATURES is a file of 'warpladder features'; where it holds no test samples, TEST does. Or the features are computed
-    at once, from a checkpoint, a layer and a data set. Features are scaled to mean 0 and deviation 1 first, unless
-    --scaling is none. The predictions are those of scikit-learn's SVC.
+    FEATURES is a file of 'warpladder features'; if it has no test samples, TEST has them. Or the features are computed
+    in the same command, from a checkpoint, a layer and a data set. Features are scaled to mean 0 and deviation 1 first,
+    unless --scaling is none. The predictions equal those of scikit-learn's SVC.
 
     \b
     Examples:
@@ -176,7 +176,7 @@ def _bytes(memory: float | None) -> int | None:
 
 
 def _check_folder(folder: Path, overwrite: bool, used: list[Path]) -> None:
-    """Raise where a file of the folder could not be written; make the folder."""
+    """Create the folder, and raise an error if one of its files cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -187,7 +187,7 @@ def _check_folder(folder: Path, overwrite: bool, used: list[Path]) -> None:
 
 @contextmanager
 def _folder(wanted: Path | None) -> Iterator[Path]:
-    """The named folder, or a new one below runs/. It is removed after an error if it is empty."""
+    """Folder named by the user, or a new one below runs/. After an error it is removed if it is empty."""
     if wanted is not None:
         try:
             yield wanted

@@ -1,4 +1,4 @@
-"""`warpladder train`: one net on one rung."""
+"""`warpladder train`: trains one net on one rung."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def train(
 ) -> int:
     """Train NET, and score it on the test samples.
 
-    Settings that are not given are those of the net's report. Ctrl-C leaves a checkpoint, from which --resume goes on,
-    bit for bit, and which it then replaces.
+    Default settings are those of the net's report. Ctrl-C leaves a checkpoint, which --resume continues, bit for bit,
+    and then replaces.
 
     \b
     Examples:
@@ -149,7 +149,7 @@ def _show_choice(run: ResolvedRun) -> None:
 
 
 def _check_places(options: dict[str, Any], seeds: Iterable[int]) -> None:
-    """Check the file of every seed before the first is trained."""
+    """Check the files of every seed before the first is trained."""
     from ..train.saving import Saving
 
     if options["checkpoint"] is not None:
@@ -158,7 +158,7 @@ def _check_places(options: dict[str, Any], seeds: Iterable[int]) -> None:
 
 
 def _once(ctx: click.Context, log_dir: Path | None, progress: bool | None, run: ResolvedRun) -> tuple[Run, Path | None]:
-    """Train a run; the run, and the file of its weights."""
+    """Train a run; return it, and the file of its weights."""
     from ..ops.jit.compile_time import compiling
     from ..train.loop import train_run
     from ..train.saving import Saving
@@ -221,7 +221,7 @@ def _show(run: Run, samples: int) -> None:
 
 @contextmanager
 def _place(ctx: click.Context, run: ResolvedRun) -> Iterator[Path | None]:
-    """File of the run's checkpoint: the named one, the resumed one, or a new one below runs/."""
+    """Path of the run's checkpoint: the named one, the resumed one, or a new one below runs/."""
     named = ctx.params["checkpoint"]
     own = partial(seeded, seed=run.config.seed) if ctx.params["repeat"] else Path
     if ctx.params["no_checkpoint"]:

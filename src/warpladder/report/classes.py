@@ -9,12 +9,12 @@ from ..results.classes import ClassScores
 if TYPE_CHECKING:
     from rich.table import Table
 
-#: Classes, beyond which a matrix is wider than any terminal.
+#: Most classes of a printed matrix; more are wider than a terminal.
 MOST = 20
 
 
 def score_table(scores: ClassScores, title: str) -> Table:
-    """A row for each class: precision, recall, F1 and samples."""
+    """Table of class scores, with a row for each class: precision, recall, F1 and number of samples."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -31,8 +31,8 @@ def score_table(scores: ClassScores, title: str) -> Table:
 
 
 def confusion_table(scores: ClassScores) -> Table | None:
-    """The confusion matrix, a row for each class that samples have, a column for each that they were taken for; None
-    for more than `MOST` classes.
+    """Table of the confusion matrix, a row for each true class, a column for each predicted class; None for more than
+    `MOST` classes.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

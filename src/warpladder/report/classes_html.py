@@ -9,8 +9,8 @@ from .html import table
 
 
 def scores(found: ClassScores, label: str) -> str:
-    """Precision, recall and F1 of each class, and the confusion matrix: a row for what samples are, a column for what
-    they were taken for.
+    """HTML tables of precision, recall and F1 of each class, and of the confusion matrix: a row for each true class, a
+    column for each predicted class.
     """
     rows = [
         ("rung", [escape(name), f"{100 * precision:.1f}", f"{100 * recall:.1f}", f"{100 * f1:.1f}", f"{support:,}"])

@@ -1,4 +1,4 @@
-"""Each rung with its idea, and the source that it computes with next to that of the rung below."""
+"""HTML of each rung's idea and source code, next to the source code of the rung below."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ..results import Results, RungResult
 
 
 def rungs(results: Results, name: str) -> str:
-    """A part that opens for each rung of the ladder, from the first up; what a rung shares with the one below is named
-    and not repeated.
+    """HTML with a section that opens for each rung of the ladder, from the first up; code that a rung shares with the
+    rung below is named and not repeated.
     """
     ladder = [rung for rung in results.rungs if not rung.peer and rung.status != "unsupported"]
     out = []
@@ -44,13 +44,15 @@ def _rung(results: Results, rung: RungResult, below: RungResult | None, name: st
 
 
 def _partner(source: str, others: list[str]) -> str | None:
-    """Text of the rung below that does the same work: from the same folder, of the same kind where there is one."""
+    """Name of the source of the rung below that does the same work: from the same folder, of the same kind if
+    possible.
+    """
     near = [other for other in others if _folder(other) == _folder(source)]
     return next((other for other in near if _kind(other) == _kind(source)), near[0] if near else None)
 
 
 def _folder(source: str) -> str:
-    """A file's folder; an operation's folder whichever rung computes it, and the file itself for a class in it."""
+    """Folder of a source file, the same for an operation of any rung; the file itself for a class in it."""
     path, _, inside = source.partition(",")
     return path if inside else path.rpartition("/")[0]
 

@@ -13,13 +13,14 @@ from ..results.text import words
 from .figures import ladder
 from .html import note, plot, rung_name, table
 
-#: A change is marked where repetitions of one and the same program would be so far apart by chance in no more than this
-#: share of cases.
+#: Largest probability that repetitions of the same program differ as much by chance, for a change to be marked.
 CHANCE = 0.05
 
 
 def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool) -> str:
-    """The picture, the times of every rung in each climb against the first, and what else differs."""
+    """HTML of a comparison: the picture, the times of every rung in each climb relative to the first, and other
+    differences.
+    """
     first, others = climbs[0], climbs[1:]
     names = list(dict.fromkeys(rung.name for climb in climbs for rung in climb.timed()))
     out = "".join(f'<p class="warning">{escape(text)}</p>' for text in _warnings(climbs, labels))
@@ -55,7 +56,7 @@ def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool)
 
 
 def change(first: Results, base: RungResult | None, other: Results, rung: RungResult | None) -> tuple[str, bool]:
-    """Change of a rung's time from one climb to another, in words, and True if it is beyond the noise."""
+    """Change of a rung's time from one climb to another, as text, and True if it is beyond the noise."""
     if base is None or rung is None or base.timing is None or rung.timing is None:
         return "", False
     ratio = rung.timing.seconds_per_epoch / base.timing.seconds_per_epoch
@@ -75,7 +76,7 @@ def change(first: Results, base: RungResult | None, other: Results, rung: RungRe
 
 
 def task(results: Results) -> dict[str, object]:
-    """Net, data and settings by name: times of different tasks are not compared."""
+    """Net, data and settings of a climb, by name: times of different tasks are not compared."""
     net, data = results.net, results.data
     facts: dict[str, object] = {
         "net": net.name,
@@ -120,8 +121,8 @@ def _warnings(climbs: Sequence[Results], labels: Sequence[str]) -> list[str]:
 
 
 def differences(climbs: Sequence[Results], labels: Sequence[str]) -> str:
-    """Facts of machine, packages and outcome that are not the same everywhere: a row for each climb if they are many,
-    else a row for each fact.
+    """HTML of facts of machine, packages and outcome that differ: a row for each climb if they are many, else a row for
+    each fact.
     """
     facts = [_facts(climb) for climb in climbs]
     names = [

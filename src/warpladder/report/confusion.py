@@ -1,4 +1,4 @@
-"""The confusion matrix as a picture."""
+"""Picture of the confusion matrix."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import tempfile
 
 from ..results.classes import ClassScores
 
-#: The kinds of picture, by the ending of their files.
+#: Kinds of picture, by the suffix of their files.
 KINDS = ("svg", "png")
 
 
 def draw_confusion(scores: ClassScores, title: str, kind: str) -> bytes:
-    """The bytes of a picture: a square for each pair of classes, the darker the larger its share of the row.
+    """Bytes of a picture: a square for each pair of classes, darker for a larger share of the row.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def draw_confusion(scores: ClassScores, title: str, kind: str) -> bytes:
 
 
 def _keep_out_of_home() -> None:
-    """Give matplotlib a folder of its own for settings and lists of fonts, unless a user or program has chosen one: a
-    home may be read-only or not there.
+    """Set a temporary folder for matplotlib's settings and font lists, unless the user or program has set one: the home
+    folder may be read-only or missing.
     """
     if "matplotlib" in sys.modules or os.environ.get("MPLCONFIGDIR"):
         return

@@ -1,4 +1,4 @@
-"""Pieces of HTML that sections are made of: tables, lists of pairs, pictures, and wide content that scrolls."""
+"""Pieces of HTML for sections: tables, lists of pairs, pictures, and wide content that scrolls."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .figures.svg import Canvas, NoPictures, picture
 
 
 def score_name(loss: str) -> str:
-    """Name of the score of a net with this loss: "test accuracy", or the loss of the test part."""
+    """Name of the test score of a net with this loss: "test accuracy", or the test part's loss."""
     return "test accuracy" if loss == "CrossEntropyLoss" else f"test {words.score_name(loss)}"
 
 
 def table(
     label: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], text: tuple[int, ...] = (0,)
 ) -> str:
-    """A table of cells that are HTML already; the columns of these numbers hold text, the others figures; the first
+    """HTML table of cells that are HTML already. The columns numbered in `text` are text, the others figures; the first
     cell of a row is its head.
 
-    label : the table in words, for readers who do not see it. rows : each a class of CSS and its cells.
+    label : description of the table for screen readers. rows : CSS class and cells of each.
     """
 
     def cells(values: Iterable[str], head: bool = False) -> str:
@@ -41,7 +41,7 @@ def table(
 
 
 def wide(label: str, content: str) -> str:
-    """Wide content, which a narrow screen scrolls, with a hint; the keyboard scrolls it too."""
+    """HTML of wide content, which scrolls on a narrow screen, with a hint; the keyboard scrolls it too."""
     return (
         '<div class="wide"><p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" '
         f'tabindex="0" aria-label="{escape(label)}">'
@@ -50,17 +50,17 @@ def wide(label: str, content: str) -> str:
 
 
 def pairs(found: Iterable[tuple[str, str]]) -> str:
-    """List of names with their values, as text."""
+    """HTML list of names with their values, as text."""
     return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in found)}</dl>"
 
 
 def note(text: str) -> str:
-    """A sentence about the figures."""
+    """HTML of a sentence about the figures."""
     return f'<p class="note">{escape(text)}</p>'
 
 
 def plot(name: str, alt: str, draw: Callable[[Canvas], None], caption: str = "") -> str:
-    """A picture with its caption; in its place, where nothing can be drawn, the reason."""
+    """HTML of a picture with its caption; if it cannot be drawn, the reason instead."""
     try:
         drawn = picture(name, alt, draw)
     except NoPictures as error:
@@ -70,7 +70,7 @@ def plot(name: str, alt: str, draw: Callable[[Canvas], None], caption: str = "")
 
 
 def rung_name(rung: RungResult) -> str:
-    """A rung's name, and a line below for each of its options."""
+    """HTML of a rung's name, and a line below for each of its options."""
     name, options = words.parts_of(rung.name)
     return f"<b>{escape(name)}</b>" + "".join(f'<span class="options">:{escape(option)}</span>' for option in options)
 

@@ -1,4 +1,4 @@
-"""The results as one HTML file that needs nothing else: no script, no font, no picture from anywhere."""
+"""Results as one self-contained HTML file: without scripts, fonts or pictures from other files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .html import table
 from .ranking import ranking
 from .style import STYLE
 
-#: Climbs that a page shows whole; more of them are ranked in one table, which keeps the page below a megabyte.
+#: Most climbs that a page shows in full; more are ranked in one table, which keeps the page below a megabyte.
 WHOLE = 4
 
 
@@ -28,7 +28,7 @@ def write_page(
     labels: Sequence[str] = (),
     profiles: Sequence[Profile] = (),
 ) -> None:
-    """Write the page; an old one stays whole until the new one is on the disk."""
+    """Write the page of climbs to a file, atomically."""
     write_atomically(path, page(results, labels, profiles))
 
 
@@ -38,19 +38,19 @@ def page(
     profiles: Sequence[Profile] = (),
     pictures: bool = True,
 ) -> str:
-    """Text of the page.
+    """HTML of the page of one climb or several.
 
     Parameters
     ----------
     results : Results or sequence of Results
-        One climb, several that are compared with the first, or more than `WHOLE`, which are ranked.
+        One climb; several, compared with the first; or more than `WHOLE`, which are ranked.
     labels : sequence of str
         Names of several climbs.
     profiles : sequence of Profile
-        Profiles of rungs of these climbs: each stands with the first climb of its net that timed its rung, or else with
-        the first.
+        Profiles of rungs of these climbs: each is shown with the first climb of its net that timed its rung, else with
+    the first climb.
     pictures : bool
-        False leaves out pictures, which take the longest.
+        False leaves out pictures, which take longest.
     """
     climbs = [results] if isinstance(results, Results) else list(results)
     titles = [_title(climb) for climb in climbs]
@@ -73,12 +73,12 @@ def page(
 
 
 def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
-    """Write the page of a climb of several tasks; an old one stays whole until the new one is on the disk."""
+    """Write the page of a climb of several tasks to a file, atomically."""
     write_atomically(path, sweep_page(sweep))
 
 
 def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
-    """The text of a page with all tasks: their times next to each other, then each task under its heading."""
+    """HTML of a page with all tasks: their times next to each other, then each task under its heading."""
     heads = ("rung", "task", "time per epoch", "samples per s", score_name(sweep.tasks[0]))
     cells = [
         ("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)
@@ -92,7 +92,7 @@ def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
     return document(_title(sweep.tasks[-1]), f"warpladder climb of several tasks, {_when(sweep.tasks[-1])}", made)
 
 
-#: A section of the page: the name of its anchor, its heading, its text.
+#: Section of the page: the name of its anchor, its heading, its text.
 Section = tuple[str, str, str]
 
 
@@ -107,7 +107,7 @@ def _sections(
     pictures: bool,
     headings: Sequence[str] = ("",),
 ) -> list[Section]:
-    """Sections of each climb, the first under the climb's heading, the others under headings with the climb's label."""
+    """Sections of each climb: the first under the climb's heading, the others under headings with the climb's label."""
     places = [_place(profile, climbs) for profile in profiles]
     made: list[Section] = []
     for at, (climb, label, heading) in enumerate(zip(climbs, labels, headings, strict=True)):
@@ -120,13 +120,13 @@ def _sections(
 
 
 def _links(found: Sequence[Section], label: str) -> str:
-    """Links to sections, by their anchors and headings."""
+    """HTML links to sections, by their anchors and headings."""
     items = "".join(f'<li><a href="#{ident}">{escape(heading)}</a></li>' for ident, heading, _ in found if heading)
     return f'<nav aria-label="{escape(label)}"><ul>{items}</ul></nav>'
 
 
 def document(title: str, kind: str, made: Sequence[Section]) -> str:
-    """The whole page."""
+    """HTML of the whole page, from its title, kind and sections."""
     several = any(ident == "c0" for ident, _, _ in made)  # then each climb links to its own sections
     first = [each for each in made if not several or "-" not in each[0]]
     parts = "\n".join(
@@ -159,7 +159,7 @@ def document(title: str, kind: str, made: Sequence[Section]) -> str:
 
 
 def _place(profile: Profile, climbs: Sequence[Results]) -> int:
-    """The climb that a profile stands with, by its number."""
+    """Index of the climb that shows a profile."""
     own = (
         at
         for at, climb in enumerate(climbs)
@@ -173,14 +173,14 @@ def _when(results: Results) -> str:
 
 
 def _head(results: Results, name: str, pictures: bool) -> str:
-    """First section: warnings, the closing sentence, the picture and the table."""
+    """HTML of the first section: warnings, the closing sentence, the picture and the table."""
     warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in notes.warnings(results))
     conclusion = f'<p class="conclusion">{escape(words.conclusion(results))}</p>'
     return f"{warnings}{conclusion}{sections.picture(results, name, pictures)}{sections.climb(results)}"
 
 
 def _climb(results: Results, profiles: Sequence[Profile], name: str, pictures: bool) -> list[Section]:
-    """Each section after the first."""
+    """Sections of a climb after the first."""
     return [
         (f"{name}-learning", "Loss and accuracy", sections.learning(results, name, pictures)),
         (f"{name}-time", "Where the time goes", sections.parts(results, profiles, name, pictures)),

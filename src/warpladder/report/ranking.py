@@ -15,10 +15,10 @@ from ..results.text import words
 from .compare import task
 from .html import note, score_name, table
 
-#: Rungs that have a column of their own: those that most climbs timed.
+#: Number of rungs with a column: those that most climbs timed.
 COLUMNS = 8
 
-#: Heads of the columns of a CSV file, a row for each rung of each climb.
+#: Heads of the columns of a CSV file, which has a row for each rung of each climb.
 CSV = (
     "climb", "net", "data", "rung", "peer", "precision", "status", "seconds_per_epoch", "spread", "scaled", "disturbed",
     "test_accuracy", "test_loss", "error", "peak_rss_bytes", "processor", "gpu", "commit", "created",
@@ -26,7 +26,7 @@ CSV = (
 
 
 class _Row(NamedTuple):
-    """One climb, its label, its fastest rung, and True if it trained what most climbs trained."""
+    """Row of a climb: its label, its fastest rung, and True if it trained the same task as most climbs."""
 
     label: str
     climb: Results
@@ -35,9 +35,10 @@ class _Row(NamedTuple):
 
 
 def ranking(climbs: Sequence[Results], labels: Sequence[str]) -> str:
-    """The ranked table, once for each order, of which one is seen.
+    """HTML of the ranked table, once for each order; only one is visible.
 
-    The fastest rung counts, not a peer. Climbs of another task, disturbed ones and those without a time come last.
+    Climbs are ranked by their fastest rung without peers. Climbs of another task, disturbed ones and those without a
+    time are last.
     """
     usual = Counter(map(str, map(task, climbs))).most_common(1)[0][0]
     rows = [
@@ -93,7 +94,7 @@ def _place(row: _Row) -> tuple[bool, bool, float]:
 
 
 def _accuracy(rung: RungResult | None) -> float:
-    """The score, the more the better: accuracy, or the negative loss."""
+    """Test score, larger for better: accuracy, or the negative loss."""
     if rung is None or (rung.test_accuracy is None and rung.test_loss is None):
         return -math.inf
     return rung.test_accuracy if rung.test_accuracy is not None else -(rung.test_loss or 0.0)
@@ -104,7 +105,7 @@ def _seconds(climb: Results, name: str) -> float:
 
 
 def as_csv(climbs: Sequence[Results], labels: Sequence[str]) -> str:
-    """A CSV text with the heads `CSV` and a row for each rung of each climb; what is not known is empty."""
+    """CSV text with the heads `CSV` and a row for each rung of each climb; unknown values are empty."""
     file = io.StringIO()
     out = csv.writer(file, lineterminator="\n")
     out.writerow(CSV)
@@ -128,7 +129,7 @@ def as_csv(climbs: Sequence[Results], labels: Sequence[str]) -> str:
 
 
 def _plain(value: object) -> object:
-    """A value as a cell: a text that a spreadsheet would take for a formula begins with a quote."""
+    """Value as a cell; a text that a spreadsheet would take for a formula gets a quote in front."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value

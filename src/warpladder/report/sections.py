@@ -1,4 +1,4 @@
-"""Sections of the page of one climb; an empty text is a section without content."""
+"""Sections of the page of one climb, as HTML; an empty text is a section without content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .html import kind, note, pairs, plot, rung_name, score_name, table
 
 
 def climb(results: Results) -> str:
-    """The table of all rungs, and the remarks below it."""
+    """HTML of the table of all rungs, with remarks below."""
     rows, with_gains = [], not results.emulated
     for rung in words.shown(results):
         figures = [words.epoch_time(rung), "", ""]
@@ -50,7 +50,7 @@ def _remarks(results: Results) -> str:
 
 
 def picture(results: Results, name: str, pictures: bool) -> str:
-    """The ladder as a picture, and how to read it."""
+    """HTML of the picture of the ladder, with an explanation."""
     if not results.timed():
         return ""
     units = {words.unit_name(results, rung): results.peak(rung) for rung in results.timed()}
@@ -65,7 +65,7 @@ def picture(results: Results, name: str, pictures: bool) -> str:
 
 
 def learning(results: Results, name: str, pictures: bool) -> str:
-    """Loss and accuracy by epochs and by seconds."""
+    """HTML of loss and accuracy over epochs and over seconds."""
     rungs = curves.learned(results)
     if not rungs:
         return note("There are no curves: of no rung are loss and accuracy stored by epoch.") if results.timed() else ""
@@ -97,7 +97,7 @@ def learning(results: Results, name: str, pictures: bool) -> str:
 
 
 def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bool) -> str:
-    """Time of each part of a step, for each profile."""
+    """HTML of the time of each part of a step, for each profile."""
     if not profiles:
         if not results.timed():
             return ""
@@ -140,7 +140,7 @@ def _profile(found: Profile, name: str, pictures: bool) -> str:
 
 
 def _operations(found: Profile) -> str:
-    """The table of a profile's parts."""
+    """HTML table of a profile's parts."""
     rows = []
     for label, part in zip(bars.part_labels(found), found.parts, strict=True):
         least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
@@ -156,7 +156,7 @@ def _operations(found: Profile) -> str:
 
 
 def _kernels(found: Profile) -> str:
-    """The table of a profile's kernels, or of the instructions of a compiled program."""
+    """HTML table of a profile's kernels, or of the instructions of a compiled program."""
     with_tensor = found.tensor_share is not None
     rows = []
     for kernel in (kernel for part in found.parts for kernel in part.kernels):
@@ -179,7 +179,7 @@ def _kernels(found: Profile) -> str:
 
 
 def samples(results: Results) -> str:
-    """Seconds of every repetition, and of the preparation before it."""
+    """HTML table of the seconds of every repetition, and of the preparation before it."""
     rows = []
     for rung in results.timed():
         assert rung.timing is not None
@@ -196,7 +196,7 @@ def samples(results: Results) -> str:
 
 
 def roof(results: Results, name: str, pictures: bool) -> str:
-    """The rungs below the roofs of what they compute on."""
+    """HTML of the roofline of the climb's rungs."""
     roofs, dots = roofline.of_climb(results)
     if not dots or not pictures:
         return ""
@@ -210,7 +210,7 @@ def roof(results: Results, name: str, pictures: bool) -> str:
 
 
 def memory(results: Results, name: str, pictures: bool) -> str:
-    """Peak memory, and what each trainer holds."""
+    """HTML of the peak memory of each rung, and of the bytes of its trainer."""
     rungs = bars.with_memory(results)
     if not rungs:
         return ""
@@ -241,7 +241,7 @@ def memory(results: Results, name: str, pictures: bool) -> str:
 
 
 def verdicts(results: Results) -> str:
-    """Verdict of each rung's proof, with error and bound."""
+    """HTML table of the verdict of each rung's proof, with error and bound."""
     rows = []
     for rung in words.shown(results):
         verdict, error, bound, reason = words.proof(rung), "", "", rung.reason
@@ -266,7 +266,7 @@ def verdicts(results: Results) -> str:
 
 
 def settings(results: Results) -> str:
-    """Net, data and settings."""
+    """HTML list of net, data and settings."""
     net, data = results.net, results.data
     return pairs(
         [
@@ -286,7 +286,7 @@ def settings(results: Results) -> str:
 
 
 def machine(results: Results) -> str:
-    """Facts about the machine of a climb."""
+    """HTML list of facts about the machine of a climb."""
     m = results.machine
     found = [
         ("processor", f"{m.cpu} ({m.target}), {m.cores} cores, {m.threads} used; {' '.join(m.features)}"),
@@ -318,7 +318,7 @@ def _gpu(g: Gpu) -> str:
 
 
 def again(results: Results) -> str:
-    """The command that repeats the climb."""
+    """HTML of the command that repeats the climb."""
     if results.command:
         return f'<pre tabindex="0" aria-label="Command">{escape(results.command)}</pre>'
     return note("A program ran this climb, on data or rungs of its own: no command repeats it.")

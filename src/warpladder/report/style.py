@@ -1,4 +1,4 @@
-"""The page's look, in light and dark, on wide screens, phones and paper. Series have the colours of Okabe and Ito,
+"""CSS of the page, in light and dark, for wide screens, phones and paper. Series have the colours of Okabe and Ito,
 which colour-blind readers can distinguish.
 """
 

@@ -1,4 +1,4 @@
-"""A small curve for a terminal, in plain characters."""
+"""Small curve for a terminal, in plain characters."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ LEAST = 3  # points that make a curve
 
 
 def curve(title: str, values: Sequence[float | None], width: int = 72, height: int = 8) -> list[str]:
-    """Lines of a curve over epochs 1, 2, ..., no wider than `width`; none where fewer than `LEAST` epochs have a finite
-    value.
+    """Lines of text with a curve over epochs 1, 2, ..., at most `width` wide; empty if fewer than `LEAST` epochs have a
+    finite value.
 
     Parameters
     ----------
     title : str
-        What is drawn, as "loss by epoch".
+        Title of the curve, as "loss by epoch".
     values : sequence of float or None
-        One for each epoch; None, and what is not finite, leaves a gap.
+        Value of each epoch; None or a number that is not finite leaves a gap.
     width, height : int
-        Columns, with the scale to the left, and rows of the curve itself.
+        Columns, with the scale at the left, and rows of the curve itself.
     """
     points = [(at, value) for at, value in enumerate(values) if value is not None and math.isfinite(value)]
     if len(points) < LEAST:

@@ -11,14 +11,14 @@ from ..errors import ResultsError
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Scores of each class, and the confusion matrix; entry c of each belongs to class c.
+    """Scores of each class, and the confusion matrix; entry c of each field belongs to class c.
 
-    names : what the classes are called.
-    precision : share of the samples taken for the class that are of it. recall : share of the class's samples that are
-    found. f1 : their harmonic mean.
-        All from 0 to 1, and 0 where there is nothing to take a share of.
-    support : samples of the class.
-    confusion : (classes, classes), row: the class that samples have; column: the class that they were taken for.
+    names : names of the classes.
+    precision : share of the class's samples among those predicted as the class. recall : share of the class's samples
+    that
+    are predicted as the class. f1 : harmonic mean of both. All are from 0 to 1; 0 for a share of no samples.
+    support : number of samples of the class.
+    confusion : (classes, classes) counts; row: class of the samples; column: predicted class.
     """
 
     names: tuple[str, ...]
@@ -45,21 +45,21 @@ class ClassScores:
 
     @property
     def accuracy(self) -> float:
-        """Share of all samples that are taken for what they are."""
+        """Share of all samples with the right prediction, 0 to 1."""
         return sum(row[c] for c, row in enumerate(self.confusion)) / sum(self.support)
 
 
 def class_scores(labels: Any, predicted: Any, names: Sequence[str] = (), classes: int = 0) -> ClassScores:
-    """Precision, recall, F1 and the confusion matrix, by scikit-learn.
+    """Precision, recall, F1 and the confusion matrix of predictions, by scikit-learn.
 
     Parameters
     ----------
     labels, predicted : ndarray
-        (samples,) whole numbers of classes, at least one sample.
+        Class numbers (samples,), at least one sample.
     names : sequence of str
-        What class 0, 1, ... is called; their numbers where there are none.
+        Names of classes 0, 1, ...; by default their numbers.
     classes : int
-        How many classes there are at least.
+        Smallest number of classes.
     """
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
@@ -79,9 +79,10 @@ def class_scores(labels: Any, predicted: Any, names: Sequence[str] = (), classes
 
 
 def balanced_accuracy(labels: Any, predicted: Any) -> float:
-    """Mean over the classes among the labels (samples,) of the share of their samples that are found, by scikit-learn.
+    """Mean recall over the classes in labels (samples,), by scikit-learn: the share of each class that is predicted
+    right.
 
-    predicted : (samples,) whole numbers of classes.
+    predicted : (samples,) class numbers.
     """
     from sklearn.metrics import recall_score
 
@@ -90,10 +91,10 @@ def balanced_accuracy(labels: Any, predicted: Any) -> float:
 
 
 def roc_auc(labels: Any, logits: Any) -> float | None:
-    """Area under the ROC curve, of several classes the mean of each against the rest, by scikit-learn.
+    """Area under the ROC curve, by scikit-learn; for several classes the mean over each against the rest.
 
-    labels : (samples,) whole numbers of classes. logits : (samples, classes).
-    None where the labels have not every class, or a logit is not finite.
+    labels : (samples,) class numbers. logits : (samples, classes).
+    None if a class has no label, or a logit is not finite.
     """
     import numpy as np
     from sklearn.metrics import roc_auc_score

@@ -1,6 +1,6 @@
 """Results of a climb, as frozen data with a JSON file.
 
-Seconds are wall-clock seconds, memory is in bytes, rates are per second. None means not measured
+Seconds are wall time, memory is in bytes, rates are per second. None means not measured
 (or, for an error, not finite); the field `reason` has the reason.
 """
 
@@ -16,11 +16,11 @@ from .machine import Machine
 from .stored import ResultsFile
 from .timing import History, Timing
 
-#: Status of a rung: timed; unable to train this net; failed the check or broke; timed, but with a time that is refused;
-#: not judged by the check; or not reached before the climb ended.
+#: Status of a rung: timed; unable to train this net; failed its proof or broke; refused, with an impossible time;
+#: unjudged by its proof; or missing, not reached before the climb ended.
 STATUSES = ("timed", "unsupported", "failed", "refused", "unjudged", "missing")
 
-#: Share of the cores. A time is disturbed if other processes kept more of them busy while the clock ran.
+#: Share of the cores. A time is disturbed if other processes used more of them meanwhile.
 DISTURBED = 0.1
 
 #: A setting of a training run, or of its optimizer or schedule.
@@ -29,7 +29,7 @@ Setting = bool | int | float | str | None | tuple[float, ...]
 
 @dataclass(frozen=True)
 class NetFacts:
-    """The network: `train_flops` are FLOPs of one sample's training step."""
+    """Facts of the net. train_flops : FLOPs of one sample's training step."""
 
     name: str
     in_shape: tuple[int, ...]
@@ -45,7 +45,7 @@ class NetFacts:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The data set: numbers of samples, and how they are stored."""
+    """Facts of the data set: numbers of samples, their shape and their stored type."""
 
     name: str
     train: int
@@ -61,11 +61,10 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class Checked:
-    """Verdict of the check against the float64 reference: worst normwise relative error of an update, its bound, and a
-    line.
+    """Verdict of a proof against the float64 reference: worst normwise relative error of an update, its bound, and a
+    line of text.
 
-    seconds : what the check took. kept : it was made in an earlier climb, of the same code on the same data with the
-    same settings.
+    seconds : time of the proof. kept : True if an earlier climb made it, with the same code, data and settings.
     """
 
     passed: bool
@@ -78,29 +77,27 @@ class Checked:
 
 @dataclass(frozen=True)
 class RungResult:
-    """One rung or peer of a climb.
+    """Result of one rung or peer in a climb.
 
-    status : one of `STATUSES`; `reason` states why it is not "timed", or else remarks on the figures; it may be empty.
-    deviations : how a peer's training differs from ours, by its own declaration.
-    build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the
-    first steps; measured while the last proofs run, where rungs are proven concurrently.
-    spans : the trainer's own account of such parts.
-    same_bits : True if an untimed run of the timed steps ended in the same bits; None where there was none.
-    flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of
-    the unit that computes.
-    precision, sums, unit : what the rung computes products in, what it adds gradients of samples in, and what of a GPU
-    multiplies, as `Rung` has them: what
-        a floor's peak is taken for.
+    status : one of `STATUSES`; `reason` is the reason if it is not "timed", else a remark on the figures, or empty.
+    deviations : differences between a peer's training and ours, as the peer declares them.
+    build_seconds, load_seconds, first_seconds : time to build the trainer (imports, compilation), to load the data, and
+    of the first steps; concurrent proofs may run meanwhile.
+    spans : seconds of the same parts by the trainer's own clock.
+    same_bits : True if an untimed run of the timed steps ended in the same bits; None without this run.
+    flops : declared FLOPs of one sample's training. floor_seconds : time of an epoch's FLOPs at the peak of the
+    computing unit.
+    precision, sums, unit : type of the products, type of the sums of gradients over samples, and multiplying unit of a
+    GPU, as in `Rung`; they determine the peak of the floor.
     test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net
     without classes.
-    test_seconds : one pass over the test samples, with what it needs in place: the second of two passes, or of one
-    alone where that takes longer than a
-        timed repetition may; None where it would, and the net is not trained for its accuracy.
-    history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test
-    accuracy, whose seconds are taken from the timed ones; None where there was none.
-    sources : names of the files and classes that it computes with, as `Results.sources` has them.
-    peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
-    held_bytes : what the trainer reports to hold, by component.
+    test_seconds : time of one pass over the test samples, the second of two; of a single pass if it takes longer than a
+    timed repetition may; None if the net is not trained for its accuracy either.
+    history : loss, accuracy and seconds of each whole epoch, timed or trained for the test accuracy; seconds are from
+    timed epochs. None without whole epochs.
+    sources : names of the files and classes of its code, as in `Results.sources`.
+    peak_rss_bytes : largest resident set of a new process that loads an equal data set and trains with this rung alone.
+    held_bytes : memory that the trainer reports, by component.
     """
 
     name: str
@@ -148,13 +145,12 @@ class RungResult:
 
 @dataclass(frozen=True, repr=False)
 class Results(ResultsFile):
-    """A whole climb, or as much of one as there is.
+    """Results of a climb, complete or so far.
 
-    config : the settings as `TrainConfig.as_dict` gives them.
-    command : repeats the climb; empty where no command can, as for arrays of a program's own.
-    stopped : why the climb is not whole; empty for one that came to its end. notes : what else must be known of the
-    figures.
-    sources : the text of files and classes that rungs compute with, by name, a line each.
+    config : the settings from `TrainConfig.as_dict`.
+    command : command that repeats the climb; empty if none can, for example with arrays in memory.
+    stopped : reason why the climb is incomplete; empty for a complete one. notes : further remarks on the figures.
+    sources : text of the files and classes of the rungs' code, by name, as lines.
     """
 
     KIND: ClassVar[str] = "a results file of a climb: it has no schema"
@@ -180,43 +176,41 @@ class Results(ResultsFile):
             raise ResultsError("rungs: two have the same name")
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the JSON file, whole or not at all; `ResultsError` if it is there and `overwrite` is False."""
+        """Write the JSON file atomically. Raises `ResultsError` if it exists and `overwrite` is False."""
         if os.path.lexists(path) and not overwrite:
             raise ResultsError(f"{os.fspath(path)}: is there already: name another file, or insist (overwrite=True)")
         super().save(path)
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """Results of a JSON tree; a file of several tasks is refused."""
+        """Results from a JSON tree. Raises `ResultsError` for a file of several tasks."""
         if isinstance(tree, dict) and "tasks" in tree:
             raise ResultsError("holds several tasks: Sweep.load reads them")
         return super().from_tree(tree)
 
     def timed(self) -> list[RungResult]:
-        """The rungs and peers that have a time, in order."""
+        """Results of the rungs and peers with a time, in order."""
         return [rung for rung in self.rungs if rung.timing is not None]
 
     def fastest(self, *, peers: bool) -> RungResult | None:
-        """The least time per epoch among the rungs, or among rungs and peers."""
+        """Result with the smallest time per epoch among the rungs, or among rungs and peers."""
         return min((r for r in self.timed() if peers or not r.peer), key=_seconds, default=None)
 
     def over_first(self, rung: RungResult) -> float | None:
-        """Speed-up over the first timed rung of the ladder; None where either has no time, and where
-        kernels were emulated.
-        """
+        """Speed-up over the first timed rung of the ladder; None if either has no time, or if kernels were emulated."""
         first = next((r for r in self.timed() if not r.peer), None)
         return _seconds(first) / _seconds(rung) if first and rung.timing and not self.emulated else None
 
     def over_below(self, rung: RungResult) -> float | None:
-        """Speed-up over the nearest timed rung below; None for peers, which stand on no ladder, for the
-        first, and where kernels were emulated.
+        """Speed-up over the nearest timed rung below; None for peers, for the first rung, and if kernels were
+        emulated.
         """
         ladder = [r for r in self.timed() if not r.peer]
         at = next((i for i, r in enumerate(ladder) if r.name == rung.name), 0)
         return _seconds(ladder[at - 1]) / _seconds(rung) if at > 0 and not (rung.peer or self.emulated) else None
 
     def share(self, rung: RungResult) -> float | None:
-        """The rung's own FLOPs per second as a share of the peak of the unit that it computes on."""
+        """Rung's declared FLOPs per second as a share of the peak of its computing unit."""
         return (
             None
             if rung.timing is None or rung.floor_seconds is None
@@ -224,44 +218,42 @@ class Results(ResultsFile):
         )
 
     def peak(self, rung: RungResult) -> float | None:
-        """FLOP/s of the unit that the rung computes on, as its floor has it."""
+        """Peak FLOP/s of the rung's computing unit, from its floor."""
         if rung.timing is None or rung.flops is None or not rung.floor_seconds:
             return None
         return rung.flops * rung.timing.epoch_samples / rung.floor_seconds
 
     def on_cpu(self, rung: RungResult) -> bool:
-        """True if the rung's floor is that of the processor's vector units, whose peak the climb measured."""
+        """True if the rung's floor uses the peak of the processor's vector units, which the climb measured."""
         peak = self.peak(rung)
         return peak is None or math.isclose(peak, self.machine.peak(rung.precision), rel_tol=1e-3)
 
     @property
     def disturbance(self) -> float:
-        """Processors that other processes kept busy, on average over the repetitions of the rung that suffered most."""
+        """Number of processors that other processes used, averaged over the repetitions of the most disturbed rung."""
         return max((rung.timing.disturbance for rung in self.timed() if rung.timing), default=0.0)
 
     def is_disturbed(self, rung: RungResult) -> bool:
-        """True if other processes used enough of the machine while a rung was timed that its time means little."""
+        """True if other processes used so many cores while a rung was timed that its time is unreliable."""
         return rung.timing is not None and not rung.timing.disturbance <= DISTURBED * self.machine.cores
 
     @property
     def disturbed(self) -> bool:
-        """True if a rung was disturbed, so that ratios of times mean little."""
+        """True if a rung was disturbed, so that ratios of times are unreliable."""
         return any(map(self.is_disturbed, self.rungs))
 
     @property
     def emulated(self) -> bool:
-        """True if a rung's CUDA kernels ran on the CPU: their times are not to be compared."""
+        """True if a rung's CUDA kernels ran on the CPU: these times must not be compared."""
         return any("device=emulated" in rung.name.split(":") for rung in self.timed())
 
     @property
     def leader(self) -> RungResult | None:
-        """The fastest rung or peer; None where times are not to be compared, in a disturbed or emulated climb."""
+        """Fastest rung or peer; None if times must not be compared, in a disturbed or emulated climb."""
         return None if self.disturbed or self.emulated else self.fastest(peers=True)
 
     def table(self) -> str:
-        """The table of the command line as text, as wide as the terminal: a row for each rung, remarks, and which is
-        fastest.
-        """
+        """Table of the climb as text, as wide as the terminal: a row for each rung, remarks, and the fastest rung."""
         from .text.plain import as_plain
 
         return as_plain(self)
@@ -281,17 +273,17 @@ def _seconds(rung: RungResult) -> float:
 
 
 def load(path: str | os.PathLike[str]) -> Results:
-    """Read a results file.
+    """Read the results file of a climb.
 
     Raises
     ------
     ResultsError
-        One line that names the file and the first thing wrong in it: missing, not JSON, another schema,
-        or a field that is missing, unknown, of the wrong type or out of range.
+        One line with the file and its first fault: missing, not JSON, another schema,
+    or a field that is missing, unknown, of the wrong type or out of range.
     """
     return Results.load(path)
 
 
 def parse(raw: bytes) -> Results:
-    """Check the bytes of a results file and make a `Results` of them; `ResultsError` as in `load`."""
+    """Results from the bytes of a results file. Raises `ResultsError` as in `load`."""
     return Results.parse(raw)

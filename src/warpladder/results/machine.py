@@ -1,4 +1,4 @@
-"""The machine that a climb's figures were taken on, as results keep it."""
+"""Machine on which figures were measured, as results store it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from ..errors import ResultsError
 
 @dataclass(frozen=True)
 class Gpu:
-    """The GPU that some rungs ran on.
+    """GPU on which some rungs ran.
 
     capability : compute capability, "9.0".
-    cuda, nvrtc : versions: of the CUDA that the driver knows, and of the compiler. driver : the driver's own.
-    clock_mhz, memory_clock_mhz : right after the timing. clock_most_mhz : the highest that it may reach.
+    cuda, nvrtc : newest CUDA version that the driver supports, and version of the compiler. driver : version of the
+    driver.
+    clock_mhz, memory_clock_mhz : clocks right after the timing. clock_most_mhz : highest possible clock.
     """
 
     name: str
@@ -31,19 +32,19 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """Facts about the machine that figures were taken on.
+    """Facts about the machine on which figures were measured.
 
-    cpu, target : the model's name, and LLVM's name of its kind of core.
-    cores : cores that this process may use. threads : threads that the rungs were allowed.
+    cpu, target : name of the processor's model, and LLVM's name of its kind of core.
+    cores : cores that this process may use. threads : threads that the rungs may use.
     features : vector instruction sets.
-    fma_peak : measured float32 FLOP/s of `threads` threads that do nothing but multiply and add.
+    fma_peak : measured float32 FLOP/s of `threads` threads that only multiply and add.
     bandwidth : measured bytes/s of `threads` threads that copy arrays larger than the caches, reads plus writes.
-    packages : versions of what is installed and bears on the figures.
-    commit, dirty : of the checkout that warpladder runs from, True if it was changed since; None outside a
-    checkout.
-    load_average : runnable processes over the last minute when the climb began: above about 0.5, others were at work.
-    gpu : None where no rung ran on one.
-    fma_peak_fp64 : the same as fma_peak with float64; None where no rung computed so.
+    packages : versions of the installed packages that affect the figures.
+    commit, dirty : commit of warpladder's checkout, and True if it has changes; None outside a checkout.
+    load_average : runnable processes over the last minute at the start of the climb; above about 0.5 the machine was
+    busy.
+    gpu : facts of the GPU; None if no rung ran on one.
+    fma_peak_fp64 : measured float64 FLOP/s, like fma_peak; None if no rung computed in float64.
     """
 
     cpu: str
@@ -72,7 +73,7 @@ class Machine:
             raise ResultsError("fma_peak and bandwidth want at least 1 a second, and at most 1e30")
 
     def peak(self, precision: str) -> float:
-        """FLOP/s that the processor's vector units can do in a precision: in fp64 what was measured so, in all others
-        what was measured in fp32.
+        """Peak FLOP/s of the processor's vector units in a precision: the measured fp64 peak for "fp64", else the
+        fp32 peak.
         """
         return self.fma_peak_fp64 if precision == "fp64" and self.fma_peak_fp64 is not None else self.fma_peak

@@ -13,26 +13,26 @@ from .stored import ResultsFile
 
 @dataclass(frozen=True)
 class Floor:
-    """The least that a part of a step must do. flops : additions and multiplications; comparisons and copies count as
-    none. bytes : read and written.
+    """Smallest work of a part of a step. flops : additions and multiplications, without comparisons and copies. bytes :
+    bytes read and written.
     """
 
     flops: int = 0
     bytes: int = 0
 
     def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
-        """The longer of both at these peaks: nothing that does this work is faster."""
+        """Smallest possible time in seconds: the longer of flops and bytes at these peaks."""
         return max(self.flops / flops_per_second, self.bytes / bytes_per_second)
 
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """Launch of a kernel, and the resources that it takes.
+    """Launch of a kernel, with the resources that it takes.
 
     grid, block, shared : blocks, threads and bytes of dynamic shared memory.
     registers, static_shared, spilled : a thread's 32-bit registers, a block's bytes, and a thread's bytes of spilled
     registers.
-    occupancy : share of a multiprocessor's threads that it can keep there, 0 to 1.
+    occupancy : share of a multiprocessor's threads that can be resident, 0 to 1.
     """
 
     grid: tuple[int, int, int]
@@ -46,12 +46,12 @@ class LaunchShape:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kernel of a step, or one instruction of a compiled program, by name; several launches of it within one part
-    are added up.
+    """Time of one kernel of a step, or of one instruction of a compiled program, by name; summed over its launches in a
+    part.
 
-    shape : of its largest launch; None for a call of a vendor's library, which does not report it, and for an
+    shape : shape of its largest launch; None for a call of a vendor's library, which does not report it, and for an
     instruction of a compiled program.
-    tensor : True if the kernel's machine code has instructions that multiply on tensor cores.
+    tensor : True if the kernel's machine code has tensor core instructions.
     """
 
     name: str
@@ -63,12 +63,12 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class ProductTiles:
-    """Tiles of one product of matrices (`ops.tiles`).
+    """Tiles of one matrix product (`ops.tiles`).
 
-    layers : numbers of its op's layers.
-    product : what it computes, "y", "dx" or "dw".
-    samples : how many at a time.
-    tile, depth, parts : the tile's template arguments, terms in a part of a sum, and parts.
+    layers : indices of its operation's layers.
+    product : result of the product, "y", "dx" or "dw".
+    samples : number of samples of the product.
+    tile, depth, parts : the tile's template arguments, terms in a part of a sum, and number of parts.
     timed : True if a tuner chose it; else the model did.
     """
 
@@ -83,15 +83,14 @@ class ProductTiles:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a step: an operation, forward or backward, or what stands between them.
+    """Part of a training step: an operation, forward or backward, or the work between operations.
 
     name : "0 Conv2d, 1 ReLU", "loss", "update", "feed".
-    phase : "prepare", "feed", "forward", "backward", "loss", "sum" or "update"; "step" for all of it, with the update
-    where no part of that name
-        follows.
-    seconds : of the part alone, its inputs and outputs in place, or inside whole steps; the median of several
+    phase : "prepare", "feed", "forward", "backward", "loss", "sum" or "update"; "step" for a whole step, which includes
+    the update if no part of this name follows.
+    seconds : time of the part alone, with inputs and outputs in place, or inside whole steps; the median of several
     measurements.
-    floor : the least that it must do.
+    floor : smallest work of the part.
     """
 
     name: str
@@ -103,7 +102,7 @@ class Part:
 
 @dataclass(frozen=True)
 class StreamSpans:
-    """Spans of work of one stream, in seconds since the timeline's first event.
+    """Spans of work on one stream, in seconds since the timeline's first event.
 
     name : "copy" or "compute".
     spans : (step, begin, end), in order.
@@ -115,25 +114,24 @@ class StreamSpans:
 
 @dataclass(frozen=True)
 class Profile(ResultsFile):
-    """Where a step's time and memory go.
+    """Time and memory of a training step, part by part.
 
-    samples : in the step that was measured.
-    step_seconds : of whole steps, one after the other, with everything that a run does besides.
-    parts : in order; empty where a rung is one program that cannot be divided; `reason` states it.
-    flops_per_second, bytes_per_second : peaks of the unit that computes; NaN if one is not known, null in a file.
+    samples : samples of the measured step.
+    step_seconds : time of whole steps, one after the other, with everything else that a run does.
+    parts : in order; empty if a rung is one program that cannot be divided; `reason` states it.
+    flops_per_second, bytes_per_second : peaks of the computing unit; NaN if unknown, null in a file.
     memory : bytes by component.
     host_bytes : resident memory of this process.
-    transfers : bytes that a step sends to the device, and back.
-    timeline : what the streams did in some steps, where copies overlap computing.
-    hidden : the share of the copies' time during which something was computed.
-    machine : what it was measured on.
-    tiles : how products of matrices are cut into tiles, where the rung does that.
-    spans : seconds by named part (compile, upload, ...), where the trainer keeps count; of the whole profile, not of a
-    step.
-    inside : True if parts were timed inside whole steps, by a clock around each instruction of a compiled program, and
-    not each alone.
-    tensor_share : of the FLOPs of a step's products of matrices those in kernels with tensor core instructions, 0 to 1;
-    None for rungs that use none.
+    transfers : bytes that a step copies to the device, and back.
+    timeline : spans of the streams in some steps, if copies overlap computation.
+    hidden : share of the copies' time that overlaps computation.
+    machine : machine of the measurement.
+    tiles : tiles of the matrix products, if the rung uses tiles.
+    spans : seconds by named part (compile, upload, ...) of the whole profile, if the trainer records them.
+    inside : True if parts were timed inside whole steps, by a clock around each instruction of a compiled program;
+    False if each was timed alone.
+    tensor_share : share, 0 to 1, of the FLOPs of a step's matrix products in kernels with tensor core instructions;
+    None for rungs without them.
     """
 
     KIND: ClassVar[str] = "a profile"
@@ -163,7 +161,7 @@ class Profile(ResultsFile):
 
     @property
     def parts_seconds(self) -> float:
-        """Sum of the parts' times: less than the step's where starting and waiting count, more where parts overlap."""
+        """Sum of the parts' times: less than the step's if starting and waiting take time, more if parts overlap."""
         return sum(part.seconds for part in self.parts)
 
     @classmethod
@@ -173,7 +171,7 @@ class Profile(ResultsFile):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """Profile of a JSON tree; a peak that is null is read as NaN, and every number is checked."""
+        """Profile from a JSON tree; a peak of null becomes NaN, and every number is checked."""
         unknown = [name for name in _PEAKS if cls.is_kind(tree) and tree.get(name, 0) is None]
         found = super().from_tree(tree | dict.fromkeys(unknown, 1.0) if unknown else tree)
         found._check()
@@ -182,7 +180,7 @@ class Profile(ResultsFile):
         return found
 
     def to_tree(self) -> dict[str, Any]:
-        """JSON tree of the profile, with null for a peak that is not known."""
+        """JSON tree of the profile, with null for an unknown peak."""
         return super().to_tree() | {name: None for name in _PEAKS if not math.isfinite(getattr(self, name))}
 
     def _check(self) -> None:

@@ -1,4 +1,6 @@
-"""Frozen dataclasses from JSON or TOML trees: every field is checked, one line names the first fault and its place."""
+"""Frozen dataclasses from JSON or TOML trees: every field is checked, and one line names the first fault and its
+place.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,12 @@ from typing import Any
 
 from ..errors import ResultsError
 
-#: The only kind of file that has a field with this metadata: a file of directions for what to make, or a file of
-#: results, which must have it.
+#: Metadata of a field that only one kind of file has: a file of directions, or a file of results, which must have it.
 DIRECTION, RESULT = "direction", "result"
 
 
 def read_json(raw: bytes) -> Any:
-    """The tree that these bytes spell; `ResultsError` where they are no JSON."""
+    """JSON tree of these bytes. Raises `ResultsError` if they are no JSON."""
     try:
         return json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError:
@@ -40,7 +41,7 @@ def read(kind: Any, value: Any, where: str, source: str = RESULT) -> Any:
     """`value`, from JSON or TOML, as the annotated type `kind`: a dataclass, tuple[X, ...], dict[str, X], a union or a
     plain type. A field of a dataclass may be missing if it has a default.
 
-    source : `RESULT` or `DIRECTION`, the kind of file: fields that only the other kind has are refused.
+    source : kind of the file, `RESULT` or `DIRECTION`: fields that belong to the other kind are refused.
     """
     if is_dataclass(kind):
         return _read_record(kind, value, where, source)
@@ -118,7 +119,7 @@ def _wrong(where: str, wanted: str, value: Any) -> ResultsError:
 
 
 def short(value: Any) -> str:
-    """A value for a message: printable, at most 40 characters."""
+    """Value as text for a message: printable, at most 40 characters."""
     try:
         text = ascii(value)
     except (ValueError, RecursionError):  # Python refuses to print whole numbers of thousands of digits

@@ -1,4 +1,4 @@
-"""`ResultsFile`: the JSON file of a frozen dataclass, written whole and checked when it is read."""
+"""`ResultsFile`: the JSON file of a frozen dataclass, written atomically and checked when it is read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .reader import DIRECTION, read, read_json, short
 
 
 class ResultsFile:
-    """Base class of what is kept in a JSON file of its own: an object with the dataclass's fields and a schema.
+    """Base class of results with a JSON file: an object with the dataclass's fields and a schema.
 
-    SCHEMA : grows when a field is removed, changes its meaning, or is added without a default.
-    KIND : what messages call the file. AGAIN : how to replace a file of another schema.
-    MARKS : fields by which a file of this kind is known.
+    SCHEMA : number, increased when a field is removed, changes its meaning, or is added without a default.
+    KIND : name of the file in messages. AGAIN : action that replaces a file of another schema.
+    MARKS : fields that identify a file of this kind.
     """
 
     SCHEMA: ClassVar[int] = 1
@@ -29,34 +29,34 @@ class ResultsFile:
     MARKS: ClassVar[tuple[str, ...]] = ("schema",)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON file: the old one stays whole until the new one is on the disk."""
+        """Write the JSON file atomically: an old file is replaced only by a complete new one."""
         write_atomically(path, json.dumps(self.to_tree(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote.
+        """Read the file that `save` wrote.
 
         Raises
         ------
         ResultsError
-            One line that names the file and the first fault in it.
+            One line with the file and its first fault.
         """
         with reading(path) as tree:
             return cls.from_tree(tree)
 
     @classmethod
     def parse(cls, raw: bytes) -> Self:
-        """Check the bytes of a file; `ResultsError` names the first fault."""
+        """Results from the bytes of a file. Raises `ResultsError` with the first fault."""
         return cls.from_tree(read_json(raw))
 
     @classmethod
     def is_kind(cls, tree: Any) -> bool:
-        """True if a JSON tree has the marks of such a file."""
+        """True if a JSON tree has the marks of this kind of file."""
         return isinstance(tree, dict) and all(name in tree for name in cls.MARKS)
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """Check a JSON tree; `ResultsError` names the first fault."""
+        """Results from a JSON tree. Raises `ResultsError` with the first fault."""
         if not cls.is_kind(tree):
             raise ResultsError(f"is not {cls.KIND}")
         schema = tree.get("schema")
@@ -73,7 +73,7 @@ class ResultsFile:
 
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """JSON tree of a file; errors name the file, also those of the block that reads the tree."""
+    """Context with the JSON tree of a file; errors in it name the file."""
     try:
         yield read_json(Path(path).read_bytes())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`Sweep`: the results of a climb of several tasks, a `Results` for each, with a JSON file."""
+"""`Sweep`: results of a climb of several tasks, a `Results` for each, with a JSON file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .stored import ResultsFile
 
 @dataclass(frozen=True, repr=False)
 class Sweep(ResultsFile):
-    """Climbs of several tasks, one for each value of a setting.
+    """Results of climbs of several tasks, one for each value of a setting.
 
-    headings : settings of each task, "batch_size=32, limit=1000", in order, also of tasks that were not reached; ""
-    if nothing was swept.
-    tasks : climbs of the tasks that were begun. The last may have been stopped; those after it are missing.
+    headings : settings of each task, "batch_size=32, limit=1000", in order, with those of tasks not begun; "" without a
+    sweep.
+    tasks : climbs of the tasks that were begun. The last may be incomplete; later ones are missing.
     """
 
     KIND: ClassVar[str] = "a results file of a climb: it has no schema"
@@ -40,7 +40,7 @@ class Sweep(ResultsFile):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """Sweep of a JSON tree; a climb of a single task has an empty heading."""
+        """Sweep from a JSON tree; a climb of a single task has an empty heading."""
         if isinstance(tree, dict) and "tasks" not in tree:
             return cls(cls.SCHEMA, ("",), (Results.from_tree(tree),))
         return super().from_tree(tree)
@@ -51,11 +51,11 @@ class Sweep(ResultsFile):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Headings of the tasks that were not reached."""
+        """Headings of the tasks that were not begun."""
         return self.headings[len(self.tasks) :]
 
     def table(self) -> str:
-        """The tables of the command line as text: one for each task below its heading, and one of all times."""
+        """Tables as text: one for each task below its heading, and one of all times."""
         from .text.sweep import as_plain
 
         return as_plain(self)

@@ -1,4 +1,4 @@
-"""The raw samples of a rung's time, and the history of its training."""
+"""Raw times of a rung, and the history of its training."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from ..errors import ResultsError
 
-#: Share by which a GPU's clock may differ between repetitions that are compared.
+#: Largest relative difference of the GPU's clock between compared repetitions.
 SAME_CLOCK = 0.03
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Raw samples of a rung's time, one entry a repetition.
+    """Raw times of a rung, one entry for each repetition.
 
-    seconds, cpu_seconds : wall-clock time, and processor time of the whole process over the same stretch.
-    other_seconds : processor time that other processes took in the meantime; None where the system does not report it.
-    steps, samples : how many training steps and samples each repetition took.
-    epoch_steps, epoch_samples : how many there are in one epoch.
-    of_epochs : epochs whose first steps each repetition took, equally many of each.
+    seconds, cpu_seconds : wall time, and processor time of the whole process meanwhile.
+    other_seconds : processor time of other processes meanwhile; None if the system does not report it.
+    steps, samples : number of training steps and samples of each repetition.
+    epoch_steps, epoch_samples : number of steps and samples of one epoch.
+    of_epochs : number of epochs whose first steps each repetition took, equally many of each.
     clocks : clock of the GPU at the end of each repetition, MHz; None on a CPU, or if it could not be read.
     slowed : reasons why the GPU lowered its clock in each repetition, with commas; empty for none.
     """
@@ -53,20 +53,18 @@ class Timing:
 
     @property
     def scaled(self) -> bool:
-        """True where only a part of each epoch was timed and seconds per epoch are extrapolated from it."""
+        """True if only a part of each epoch was timed and seconds per epoch are extrapolated from it."""
         return self.steps < self.of_epochs * self.epoch_steps
 
     @property
     def epochs(self) -> tuple[float, ...]:
-        """Seconds per epoch of each repetition; scaled by the number of samples where it took fewer or more than one
-        epoch.
-        """
+        """Seconds per epoch of each repetition, scaled by its number of samples."""
         return tuple(s * self.epoch_samples / self.samples for s in self.seconds)
 
     @property
     def set_aside(self) -> tuple[int, ...]:
-        """Repetitions during which the GPU had another clock than in most: they do not count. None if no clock is that
-        of more than half of them.
+        """Indices of the repetitions excluded because the GPU's clock differed from the usual one; empty if no clock
+        occurs in more than half of the repetitions.
         """
         clocks = self.clocks or ()
         usual = statistics.median_low(clocks) if clocks else 0.0
@@ -75,39 +73,38 @@ class Timing:
 
     @property
     def counted(self) -> tuple[float, ...]:
-        """Seconds per epoch of the repetitions that count."""
+        """Seconds per epoch of the repetitions that are not excluded."""
         return tuple(seconds for i, seconds in enumerate(self.epochs) if i not in self.set_aside)
 
     @property
     def seconds_per_epoch(self) -> float:
-        """The median over the repetitions that count."""
+        """Seconds of an epoch: the median over the repetitions that are not excluded."""
         return statistics.median(self.counted)
 
     @property
     def spread(self) -> float:
-        """Slowest less fastest repetition of those that count, as a share of the median."""
+        """Slowest minus fastest repetition, as a share of the median, without excluded ones."""
         return (max(self.counted) - min(self.counted)) / self.seconds_per_epoch
 
     @property
     def disturbance(self) -> float:
-        """Processors that other processes kept busy on average while the clock ran."""
+        """Mean number of processors that other processes used during the timing."""
         return sum(self.other_seconds or ()) / sum(self.seconds)
 
     @property
     def samples_per_second(self) -> float:
-        """Training samples per second, by the median."""
+        """Training samples per second, from the median time."""
         return self.epoch_samples / self.seconds_per_epoch
 
 
 @dataclass(frozen=True)
 class History:
-    """Epochs of training from the initial weights, one after the other: entry i is epoch i + 1.
+    """History of training from the initial weights: entry i is epoch i + 1.
 
-    loss : mean over the epoch's samples, as its steps reported it; None for an epoch that `loss_every` leaves without.
-    accuracy : share of the epoch's samples that were right when they were trained on, None where there is no loss; None
-    for a net without classes.
-    seconds : of the epoch; where several were trained in one call or timed together, each has an equal part of that
-    time.
+    loss : mean over the epoch's samples, as its steps reported it; None for an epoch without losses (`loss_every`).
+    accuracy : share of the epoch's samples with a right output at their training step, None without a loss; None for a
+    net without classes.
+    seconds : wall time of the epoch; epochs trained in one call or timed together have equal parts of their time.
     """
 
     loss: tuple[float | None, ...]

@@ -1,7 +1,7 @@
-"""Floating point operations of each basic block, from the machine code of a counted kernel.
+"""Floating-point operations of each basic block, from the machine code of a counted kernel.
 
-A block begins with a call that the compiler inserts (`-fsanitize-coverage=trace-pc`); the instructions up to the next
-one are the block's. Functions of the mathematics library are calls, and are not counted.
+A block begins with a call that the compiler inserts (`-fsanitize-coverage=trace-pc`) and ends before the next
+one. Functions of the mathematics library are calls, and are not counted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _MARK = "__sanitizer_cov_trace_pc"
 _CODE = re.compile(r"\s*([0-9a-f]+):\s+(\S+)\s*([^#<\n]*)(.*)")
-#: Additions, multiplications, divisions and roots of one or several numbers.
+#: Pattern of machine instructions: additions, multiplications, divisions and roots, scalar or vector.
 _PLAIN = re.compile(r"v?(add|sub|mul|div|sqrt)(ss|sd|ps|pd)$")
 _FUSED = re.compile(r"vf(?:n?m(?:add|sub))\d{3}(ss|sd|ps|pd)$")
 _LANES = {("ps", "x"): 4, ("ps", "y"): 8, ("ps", "z"): 16, ("pd", "x"): 2, ("pd", "y"): 4, ("pd", "z"): 8}
@@ -22,7 +22,9 @@ _LANES = {("ps", "x"): 4, ("ps", "y"): 8, ("ps", "z"): 16, ("pd", "x"): 2, ("pd"
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Operations of one thread that goes once through a block: additions, multiplications, both fused, others."""
+    """Floating-point operations of one thread in one pass through a block: additions, multiplications, fused ones,
+    others.
+    """
 
     add: int = 0
     mul: int = 0
@@ -31,20 +33,20 @@ class Arithmetic:
 
     @property
     def flops(self) -> int:
-        """FLOPs: one each, two for a fused multiply-add."""
+        """FLOPs: one for each operation, two for a fused multiply-add."""
         return self.add + self.mul + 2 * self.fma + self.other
 
     def __add__(self, more: Arithmetic) -> Arithmetic:
         return Arithmetic(self.add + more.add, self.mul + more.mul, self.fma + more.fma, self.other + more.other)
 
     def times(self, count: int) -> Arithmetic:
-        """The operations of so many passes."""
+        """Operations of `count` passes."""
         return Arithmetic(self.add * count, self.mul * count, self.fma * count, self.other * count)
 
 
 @cache
 def arithmetic(library: Path) -> dict[int, Arithmetic]:
-    """Operations of each block of a library, by the address at which its mark returns; empty without objdump."""
+    """Operations of each block of a library, by the return address of its mark; empty without objdump."""
     try:
         command = ["objdump", "-d", "--no-show-raw-insn", str(library)]
         text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

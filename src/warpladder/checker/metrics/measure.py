@@ -27,12 +27,13 @@ SECTOR = 32
 
 @dataclass
 class Count:
-    """Counts of one place in the code, of all warps that came there: lanes, bytes, sectors and passes through banks.
+    """Counts of one place in the code over all warps: lanes, bytes, sectors and passes through banks.
 
-    warps : times that a warp came; a request, if the place is an access. lanes : active lanes, of all times.
-    sectors : of 32 bytes. bytes : different bytes that were asked for.
-    passes : through shared memory's banks, or of an atomic operation through one address; least : without a conflict.
-    most : lanes of one warp at one address.
+    warps : times that a warp executed it; for an access, requests. lanes : active lanes, summed over these times.
+    sectors : sectors of 32 bytes. bytes : distinct requested bytes.
+    passes : passes through shared memory's banks, or of an atomic operation through one address; least : without
+    conflicts.
+    most : most lanes of one warp at one address.
     """
 
     warps: int = 0
@@ -44,30 +45,30 @@ class Count:
     most: int = 0
 
     def add(self, more: Count) -> None:
-        """Add the counts of another place."""
+        """Add the counts of another place to these."""
         for name in ("warps", "lanes", "sectors", "bytes", "passes", "least"):
             setattr(self, name, getattr(self, name) + getattr(more, name))
         self.most = max(self.most, more.most)
 
     @property
     def active(self) -> float:
-        """Active lanes of a warp, 1 to 32."""
+        """Mean number of active lanes of a warp, 1 to 32."""
         return self.lanes / self.warps if self.warps else 0.0
 
     @property
     def wasted(self) -> int:
-        """Bytes of the sectors that no lane asked for."""
+        """Bytes of the sectors that no lane requested."""
         return SECTOR * self.sectors - self.bytes
 
     @property
     def conflicts(self) -> int:
-        """Passes more than without a conflict."""
+        """Number of additional passes through conflicts."""
         return self.passes - self.least
 
 
 @dataclass
 class Line:
-    """Counts of one line of a source: by act, and floating point operations of all threads."""
+    """Counts of one line of a source: by act, and the floating-point operations of all threads."""
 
     file: str
     number: int
@@ -94,7 +95,7 @@ class KernelCounts:
     has_flops: bool = True
 
     def total(self, act: str) -> Count:
-        """Counts of an act, of all lines."""
+        """Counts of an act, summed over all lines."""
         found = Count()
         for line in self.lines:
             found.add(line[act])
@@ -102,7 +103,7 @@ class KernelCounts:
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """Floating point operations of all threads."""
+        """Floating-point operations of all threads."""
         return sum((line.arithmetic for line in self.lines), Arithmetic())
 
     @property
@@ -112,16 +113,16 @@ class KernelCounts:
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs for each byte between multiprocessor and memory system, or None if there are no bytes."""
+        """FLOPs per byte between multiprocessor and memory system, or None without bytes."""
         return self.arithmetic.flops / self.global_bytes if self.global_bytes else None
 
 
 def measure(description: Description, limit: float, over: Callable[[str], None], seed: int = 0) -> list[KernelCounts]:
-    """Counts of each launch.
+    """Counts of each launch of a description.
 
-    limit : seconds that a launch may take; 0 for no limit. over : called by another thread with the place of a thread,
-    if one takes longer; ends the process.
-    Raises KernelError: a launch cannot be made, or has a fault, after which counts mean nothing.
+    limit : most seconds of a launch; 0 for no limit. over : called by another thread with the place of a thread,
+    if a launch takes longer; ends the process.
+    Raises KernelError: a launch is impossible, or has a fault, after which counts are meaningless.
     """
     source = device_code(description.source)
     entries: list[dict[str, Any]] = []
@@ -153,7 +154,7 @@ class CountLimit(TimeLimit):
 
 @dataclass
 class CountPass(Pass):
-    """Pass that stores the counts of each launch."""
+    """Pass over the launches that stores their counts."""
 
     counts: list[KernelCounts] = field(default_factory=list, init=False)
 
@@ -181,7 +182,7 @@ class CountPass(Pass):
 
 
 def plural(count: int, what: str) -> str:
-    """A number of things: "1 request", "2,048 requests"."""
+    """Number with its noun: "1 request", "2,048 requests"."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 

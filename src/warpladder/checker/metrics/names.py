@@ -1,4 +1,4 @@
-"""Counts under Nsight Compute's names (`ncu --metrics`), and the occupancy of a GPU with what limits it."""
+"""Counts with Nsight Compute's names (`ncu --metrics`), and the occupancy of a GPU with its limit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ...device.limits import Limits, Resources
 from ...device.occupancy import blocks_by_limit
 from .measure import Count, KernelCounts, Line, plural
 
-#: For each act of global memory: the end of the names of its requests and sectors.
+#: Suffix of the names of the requests and sectors of each act of global memory.
 _GLOBAL = {"global load": "global_op_ld", "global store": "global_op_st", "global atomic": "global_op_atom"}
 _SHARED = {"shared load": "shared_op_ld", "shared store": "shared_op_st", "shared atomic": "shared_op_atom"}
 
 
 def named(counts: dict[str, Count]) -> dict[str, float]:
-    """Counts by name, those that are not 0."""
+    """Counts that are not 0, by their name."""
     found: dict[str, float] = {}
     for act, end in _GLOBAL.items():
         count = counts.get(act, Count())
@@ -31,12 +31,12 @@ def named(counts: dict[str, Count]) -> dict[str, float]:
 
 
 def of_line(line: Line) -> dict[str, float]:
-    """Counts of a line by name."""
+    """Counts of a line, by their name."""
     return named(line.acts) | _divergence(line["block"])
 
 
 def of_kernel(kernel: KernelCounts) -> dict[str, float]:
-    """Counts of a launch by name."""
+    """Counts of a launch, by their name."""
     acts = {act: kernel.total(act) for act in (*_GLOBAL, *_SHARED)}
     found = named(acts) | _divergence(kernel.total("block"))
     if kernel.has_flops:
@@ -51,10 +51,10 @@ def _divergence(blocks: Count) -> dict[str, float]:
 
 
 def occupancy(kernel: KernelCounts, limits: Limits, registers: int) -> tuple[float, str]:
-    """Most resident warps of a multiprocessor in per cent (sm__maximum_warps_per_active_cycle_pct), and what limits
-    them.
+    """Most resident warps of a multiprocessor in per cent (sm__maximum_warps_per_active_cycle_pct), and the limiting
+    resource.
 
-    registers : of a thread; 0 if they are not known.
+    registers : registers of a thread; 0 if unknown.
     """
     resources = Resources(registers=registers, static_shared=kernel.static_shared)
     by = blocks_by_limit(kernel.block, kernel.shared, resources, limits)

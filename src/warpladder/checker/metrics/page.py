@@ -1,4 +1,4 @@
-"""A page with the source and a bar next to each line: HTML without scripts, which opens from a disk."""
+"""Page with the source and a bar next to each line: HTML without scripts, which opens from a disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ td.code { font: 13px/1.5 ui-monospace, monospace; white-space: pre } td.at { col
 
 
 def page(title: str, kernels: Sequence[KernelCounts], facts: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """The page of a file's launches; facts : for each launch the rows of its table, name and value."""
+    """HTML page of a file's launches; facts : rows (name, value) of the table of each launch."""
     parts = [f"<h1>{escape(title)}</h1>"]
     for kernel, rows in zip(kernels, facts, strict=True):
         launch = f"{kernel.name}, grid {kernel.grid}, block {kernel.block}"
@@ -40,7 +40,7 @@ def page(title: str, kernels: Sequence[KernelCounts], facts: Sequence[Sequence[t
 
 
 def _source(file: str, lines: Sequence[Line]) -> str:
-    """Source lines from the first to the last that has counts, each with a bar of its sectors or passes."""
+    """HTML of the source lines from the first to the last with counts, each with a bar of its sectors or passes."""
     by_number = {line.number: line for line in lines}
     text = text_of(file)
     cost = {number: _cost(line) for number, line in by_number.items()}
@@ -68,7 +68,7 @@ def _lanes(line: Line) -> float:
 
 
 def _cost(line: Line) -> tuple[int, int]:
-    """Sectors and passes of a line, and the least that its bytes need."""
+    """Sectors and passes of a line, and the smallest number for its bytes."""
     total = least = 0
     for act, count in line.acts.items():
         if act.startswith("global"):
@@ -79,7 +79,7 @@ def _cost(line: Line) -> tuple[int, int]:
 
 
 def described(line: Line) -> list[str]:
-    """Phrases on a line's accesses and arithmetic."""
+    """Phrases about a line's accesses and arithmetic."""
     found = []
     for act, count in line.acts.items():
         if act == "block":

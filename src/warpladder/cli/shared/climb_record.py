@@ -1,4 +1,6 @@
-"""The output of a climb: a row for each rung as it is timed, files that are always whole, and a table at the end."""
+"""Output of a climb: a row for each rung when it is timed, result files that are always complete, and a table at the
+end.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,18 @@ if TYPE_CHECKING:
 FILES = ("results.json", "report.html")
 
 
-#: Pause before the page is drawn again, in times of its drawing, so that no rung waits for pictures.
+#: Pause before the page is drawn again, in multiples of its drawing time, so that no rung waits for pictures.
 PATIENCE = 20
 
 
 @dataclass
 class ClimbRecord:
-    """The files of one climb.
+    """Files and printed lines of one climb.
 
-    headings : one for each task; a single empty one if only rungs are compared.
+    headings : heading of each task; a single empty text if only rungs are compared.
     tasks : latest results of each task that was begun.
-    failed : error that kept them from being written, reported once.
-    next_page : time of `perf_counter` from which on the page may be written; results.json is written at every news.
+    failed : error that prevented the writing of files, reported once.
+    next_page : time of `perf_counter` before which the page is not written again; results.json is written at all news.
     """
 
     folder: Path
@@ -50,11 +52,11 @@ class ClimbRecord:
             print("\n" * (self.at > 0) + heading, flush=True)
 
     def keep(self, results: Results) -> None:
-        """Replace the results of the task under way."""
+        """Replace the results of the task in progress."""
         self.tasks[self.at :] = [results]
 
     def note(self, results: Results, news: RungResult | None) -> None:
-        """Write the results so far, and print a line about a rung with news. A full disk stops no climb."""
+        """Write the results so far, and print a line about a rung with news. A full disk does not stop the climb."""
         from ...results.text.words import news as line_of
 
         self.keep(results)
@@ -83,7 +85,7 @@ class ClimbRecord:
         click.echo(f"\nAll of it: {self.folder / FILES[0]}\nOpen this: {self.folder / FILES[1]}")
 
     def rescue(self, error: BaseException) -> None:
-        """Show the results of a climb that an error or Ctrl-C ended."""
+        """Show the results of a climb that was ended by an error or Ctrl-C."""
         if not self.tasks:
             return
         try:
@@ -127,13 +129,13 @@ class ClimbRecord:
 
 @contextmanager
 def folder(wanted: Path | None, name: str, overwrite: bool) -> Iterator[Path]:
-    """The climb's folder. It is made before anything is measured, so that an error comes early, and removed if it stays
-    empty.
+    """Folder of the climb. It is created before the measurements, so that an error is raised early, and removed if it
+    stays empty.
 
     Raises
     ------
     ResultsError
-        The folder holds another climb, and `overwrite` is False.
+        The folder has another climb, and `overwrite` is False.
     """
     if wanted is None:
         with fresh_folder(name, "name a folder with --out") as path:

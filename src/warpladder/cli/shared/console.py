@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def percent(share: float) -> str:
-    """A share from 0 to 1 as 97.93 %."""
+    """Share from 0 to 1 as text, 97.93 %."""
     return f"{100 * share:.2f} %"
 
 
 def console(stderr: bool = False) -> Console:
-    """A console for tables: colours only on a terminal, 80 columns wide elsewhere."""
+    """Console for tables: with colours only on a terminal, and 80 columns wide elsewhere."""
     from rich.console import Console
 
     return Console(highlight=False, stderr=stderr)

@@ -13,7 +13,7 @@ from ...errors import WarpladderError
 if TYPE_CHECKING:
     from ...checkpoint import EpochLog
 
-#: TensorBoard's names of an epoch's figures: those with one beginning share a panel.
+#: TensorBoard's names of an epoch's figures; names with the same prefix share a panel.
 TAGS = {
     "loss/train": "train_loss",
     "accuracy/train": "train_accuracy",
@@ -25,13 +25,13 @@ TAGS = {
 
 @contextmanager
 def event_log(folder: Path | None) -> Iterator[Callable[[EpochLog], None] | None]:
-    """A function that writes an epoch to a new event file in this folder, at once, so that TensorBoard shows a run
-    under way; None without a folder.
+    """Function that writes each epoch immediately to a new event file in this folder, so that TensorBoard shows a
+    running training; None without a folder.
 
     Raises
     ------
     WarpladderError
-        TensorBoard's package is missing, or the folder cannot be made or written.
+        TensorBoard's package is missing, or the folder cannot be created or written.
     """
     if folder is None:
         yield None

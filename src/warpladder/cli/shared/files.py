@@ -1,4 +1,4 @@
-"""Files and folders that commands write, and the words of a command that repeats one."""
+"""Files and folders that commands write, and the text of a command that repeats one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from .types import Widths
 
 
 def as_file_name(name: str) -> str:
-    """A name with dashes in place of characters that file systems or shells do not like."""
+    """Name as a file name: characters that file systems or shells reject become dashes."""
     return re.sub(r"[^\w.+-]+", "-", name).lstrip(".-") or "net"
 
 
 @contextmanager
 def fresh_folder(name: str, remedy: str) -> Iterator[Path]:
-    """A new folder runs/NAME-TIME. It is made at once, so that an error comes early, and removed if it stays empty.
+    """New folder runs/NAME-TIME. It is created before the work, so that an error is raised early, and removed if it
+    stays empty.
 
-    remedy : for the error's message, how to write elsewhere.
+    remedy : part of the error's message: how to write to another place.
     """
     path = Path("runs", f"{as_file_name(name)}-{datetime.now():%Y%m%d-%H%M%S}")
     number = 1
@@ -47,8 +48,8 @@ def fresh_folder(name: str, remedy: str) -> Iterator[Path]:
 
 
 def check_place(path: Path, overwrite: bool, *others: Path) -> None:
-    """Raise `WarpladderError` where a file cannot be written, is there already, or is one of the `others` that the
-    command works with.
+    """Raise `WarpladderError` if a file cannot be written, exists already, or is one of the command's files
+    `others`.
     """
     for other in others:
         if _same(path, other):
@@ -64,7 +65,7 @@ def check_place(path: Path, overwrite: bool, *others: Path) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; `WarpladderError` names it."""
+    """Write a file atomically. Raises `WarpladderError` with its name."""
     from ...files.atomic import write_atomically
 
     try:
@@ -74,9 +75,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def again(ctx: click.Context, *names: str | None) -> list[str]:
-    """Words of this command line that gave these parameters: options with their names, and a net's file in place of
-    its name.
-    """
+    """Words of a command line with these parameters: options with their names, and a net's file instead of its name."""
     words: list[str] = []
     for parameter in (each for each in ctx.command.params if each.name in names):
         value = ctx.params.get(parameter.name or "")
@@ -95,7 +94,7 @@ def again(ctx: click.Context, *names: str | None) -> list[str]:
 
 
 def command(*words: str) -> str:
-    """A command of warpladder as it is typed."""
+    """Command of warpladder as typed in a shell."""
     return shlex.join(["warpladder", *words])
 
 

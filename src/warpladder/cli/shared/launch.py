@@ -1,4 +1,4 @@
-"""Options that describe a launch, and the description that they make: for commands that run the kernels of a file."""
+"""Options that describe a launch, and the description they define, for commands that run the kernels of a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ launch_options = together(
 
 
 def described(file: Path, requested: dict[str, Any], context: click.Context) -> Description | None:
-    """Launches that a .toml file describes, or the options; None without either."""
+    """Description of launches, from a .toml file or the options; None without either."""
     from ...checker.description import read
 
     if file.suffix == ".toml":
@@ -52,7 +52,7 @@ def described(file: Path, requested: dict[str, Any], context: click.Context) -> 
 
 
 def _of_options(file: Path, requested: dict[str, Any], context: click.Context) -> Description:
-    """The single launch that the options describe."""
+    """Description of the single launch that the options define."""
     from ...checker.description import Content, Description, LaunchRequest, content, sizes
     from ...checker.plan import only_kernel
     from ...device.declarations import signature

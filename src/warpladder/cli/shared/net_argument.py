@@ -1,4 +1,4 @@
-"""The NET argument of commands, --net FILE or --hidden in its place; and the .py file of a trained net."""
+"""NET argument of commands, or --net FILE or --hidden instead; and the .py file of a trained net."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .types import NetName, Widths
 
 
 def net_argument(required: bool = True) -> Decorator:
-    """NET by name, or --net FILE. Both reach the command as `net_name`: a name, a file's path, or None.
+    """Decorator for NET by name, or --net FILE. Both become the parameter `net_name`: a name, a file's path, or None.
 
-    --hidden reaches it as `hidden`: widths of hidden layers, or None; without a net it is mlp that has them.
+    --hidden becomes the parameter `hidden`: widths of hidden layers, or None; without a net the net is mlp.
     """
 
     def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -35,7 +35,7 @@ def net_argument(required: bool = True) -> Decorator:
         return own if value is None else value
 
     def checked(command: Command) -> Command:
-        """Check the file before anything is downloaded or computed."""
+        """Command that checks the net's file before anything is downloaded or computed."""
 
         @wraps(command)
         def with_file(*arguments: Any, **options: Any) -> Any:
@@ -76,14 +76,12 @@ _NET_FILE = "warpladder.own net"
 
 
 def bring(net_file: str | None) -> None:
-    """Run a net's Python file. The layers, optimizers and schedules that it imports are known afterwards, to
-    checkpoints too.
-    """
+    """Run a net's Python file. Afterwards its layers, optimizers and schedules are known, to checkpoints too."""
     if net_file is not None and net_file.endswith(".py"):
         run_file(net_file, NetError)
 
 
-#: The .py file of a trained net. A checkpoint names the net's layers, but does not hold their code.
+#: Option for the .py file of a trained net. A checkpoint names the net's layers, but does not have their code.
 net_file_option = click.option(
     "--net", "net_file", metavar="FILE", help="The .py file of its net, where that has layers of your own."
 )

@@ -16,7 +16,7 @@ Decorator = Callable[[Command], Command]
 
 
 def together(*options: Decorator) -> Decorator:
-    """Several decorators as one, in the order in which --help lists their options."""
+    """Decorator that applies several, in the order in which --help lists their options."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -27,11 +27,11 @@ def together(*options: Decorator) -> Decorator:
 
 
 def data_dir_option(help: str) -> Decorator:
-    """--data-dir DIR, with a line of help that depends on the command."""
+    """Option --data-dir DIR, with the command's line of help."""
     return click.option("--data-dir", metavar="DIR", type=click.Path(path_type=Path), help=help)
 
 
-#: Folder with the files of data sets, and their shape.
+#: Options for the folder of a data set's files, and its shape.
 place_options = together(
     data_dir_option(
         "Folder with the data set's files; nothing is downloaded. WARPLADDER_DATA names one for all commands."
@@ -39,7 +39,7 @@ place_options = together(
     click.option("--shape", type=ShapeOf(), help="Shape of one sample, for csv only."),
 )
 
-#: Which data set, and where its files are.
+#: Options that select a data set and its files.
 data_options = together(
     click.option(
         "--data",
@@ -56,7 +56,7 @@ data_options = together(
     place_options,
 )
 
-#: Which of its rows train.
+#: Options that select its training rows.
 split_options = together(
     click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples."),
     click.option("--validation", metavar="N", type=int, help="Split N training samples off, to validate with."),
@@ -75,7 +75,7 @@ split_options = together(
     ),
 )
 
-#: Every setting of `TrainConfig`; what is not given is None.
+#: Options for every setting of `TrainConfig`; None by default.
 config_options = together(
     click.option("--epochs", type=int, help="Passes over the training set."),
     click.option("--batch-size", type=BatchSize(), help="Samples in a step, or 'full'."),
@@ -116,7 +116,7 @@ config_options = together(
 )
 
 
-#: Options of rungs that hold for every rung that is named and has them.
+#: Options of rungs that apply to all named rungs that have them.
 SHARED = ("threads", "device", "block_size")
 
 
@@ -132,16 +132,16 @@ rung_options = together(
 
 
 def rung_option(help: str, default: str | None = None) -> Decorator:
-    """--rung, with a line of help that depends on the command."""
+    """Option --rung, with the command's line of help."""
     return click.option("--rung", metavar="R", default=default, show_default=default is not None, help=help)
 
 
-#: --rung of commands that compute with a trained net.
+#: Option --rung of commands that compute with a trained net.
 computing_rung_option = rung_option("Rung or peer that computes; the one that trained if not given.")
 
 
 def limit_options(help: str, default: int | None = None) -> Decorator:
-    """--limit and --seed of commands without settings of training."""
+    """Options --limit and --seed of commands without training settings."""
     return together(
         click.option("--limit", metavar="N", type=int, help=help),
         click.option(
@@ -151,7 +151,7 @@ def limit_options(help: str, default: int | None = None) -> Decorator:
 
 
 def out_option(kind: str, help: str, *short: str) -> Decorator:
-    """--out FILE or --out DIR, with a line of help that depends on the command."""
+    """Option --out FILE or --out DIR, with the command's line of help."""
     return click.option(*short, "--out", metavar=kind, type=click.Path(path_type=Path), help=help)
 
 
@@ -159,7 +159,7 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files
 
 
 def timeout_option(text: str) -> Decorator:
-    """Option `--timeout`: seconds that a launch may run, 60 if not given; 0 sets no limit."""
+    """Option --timeout: most seconds of a launch, 60 by default; 0 sets no limit."""
     seconds = click.FloatRange(min=0)
     return click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=text)
 

@@ -1,4 +1,4 @@
-"""`climb --op`: a rung with a user's kernel for each, next to the rung whose kernel it replaces."""
+"""`climb --op`: a rung for each of the user's kernels, next to the rung with the replaced kernel."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 def with_ops(
     rungs: list[Rung] | None, ops: tuple[str, ...], shared: dict[str, Any]
 ) -> tuple[list[Rung] | None, dict[str, Any]]:
-    """These rungs, the rungs without the users' kernels, and one for each operation; and the options of all rungs.
+    """Rungs of a climb and rungs with each of the user's operations; and the options of all rungs.
 
-    Both as they are if there are no operations.
-
-    Without a GPU the kernels run on the emulator, and a line states so.
+    Unchanged without operations. Without a GPU the kernels run on the emulator, and a message states this.
     Raises RungError: an operation or its file cannot be read.
     """
     from ...ladder import find

@@ -1,4 +1,4 @@
-"""Progress of long commands, and SIGTERM."""
+"""Progress of long commands, and their reaction to SIGTERM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...errors import Stopped
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does. Python allows no handlers in other threads than the main one."""
+    """Context in which SIGTERM ends a command as Ctrl-C does. Python allows handlers only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -33,7 +33,9 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def shown(wanted: bool | None) -> Iterator[Callable[[str, int, int, float], None] | None]:
-    """A function that shows progress: a bar on a terminal, lines elsewhere if requested; None to show nothing."""
+    """Context with a function that shows progress: a bar on a terminal, lines elsewhere if requested; None to show
+    nothing.
+    """
     terminal = sys.stderr.isatty()
     if not (terminal if wanted is None else wanted):
         yield None
@@ -60,7 +62,7 @@ def shown(wanted: bool | None) -> Iterator[Callable[[str, int, int, float], None
 
 
 def _left(seconds: float) -> str:
-    """Estimated time left, rounded to what an estimate is good for."""
+    """Estimated time left as text, rounded coarsely."""
     if seconds <= 0:
         return ""
     if seconds < 90:

@@ -1,4 +1,4 @@
-"""`train --repeat`: one run for each of several seeds, and the mean and the spread of their figures."""
+"""`train --repeat`: one run for each of several seeds, and mean and spread of their figures."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def seeded(path: Path, seed: int) -> Path:
-    """Name of one seed's file: net.safetensors becomes net-seed-3.safetensors."""
+    """Path of one seed's file: net.safetensors becomes net-seed-3.safetensors."""
     return path.with_name(f"{path.stem}-seed-{seed}{path.suffix}")
 
 
 def train_seeds(
     request: RunRequest, first: ResolvedRun, count: int, once: Callable[[ResolvedRun], tuple[Run, Path | None]]
 ) -> int:
-    """Train a run for each of so many seeds, from that of the first run on, and print a table of them.
+    """Train `count` runs with consecutive seeds, from the first run's seed on, and print a table of them.
 
-    Splits of the data are drawn from the seed too: each run is that of `--seed N`. Returns 1 if a run diverged.
+    Splits of the data are drawn from the seed too: each run equals one with `--seed N`. Returns 1 if a run diverged.
     """
     from ...train.resolve import resolve
 
@@ -62,7 +62,7 @@ def _score(run: Run | None) -> str:
 
 
 def _table(runs: dict[int, Run]) -> Table:
-    """A row for each seed, then mean and standard deviation (of n - 1) over the seeds."""
+    """Table with a row for each seed, then mean and standard deviation (divided by n - 1) over the seeds."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""Requests from a command's options: a data set, or a training run."""
+"""Requests from a command's options: for a data set, or for a training run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ...data.dataset import Dataset
     from ...train.request import DataRequest, RunRequest
 
-#: Options of rungs that hold for every rung that is named and has them.
+#: Options of rungs that apply to all named rungs that have them.
 SHARED = ("threads", "device", "block_size")
 
-#: Options that name a data set, and the part and place of it.
+#: Options that select a data set, its part and its folder.
 DATA = (
     "data_name",
     "data_dir",
@@ -39,7 +39,7 @@ SETTINGS = (*(field.name for field in fields(TrainConfig)), *OWN)
 
 
 def run_request(net_name: str, options: dict[str, Any], **more: Any) -> RunRequest:
-    """The request for a run: net, data, settings and shared options of rungs; `more` are other fields of it."""
+    """Request for a run: net, data, settings and shared options of rungs; `more` are further fields."""
     from ...train.request import RunRequest
 
     settings = {name: options[name] for name in SETTINGS if options.get(name) is not None}
@@ -49,7 +49,7 @@ def run_request(net_name: str, options: dict[str, Any], **more: Any) -> RunReque
 
 
 def data_request(options: dict[str, Any]) -> DataRequest:
-    """The request for a data set: its name, part and place."""
+    """Request for a data set: its name, part and folder."""
     from ...train.request import DataRequest
 
     given = {name: options[name] for name in DATA[1:-1] if options.get(name) not in (None, ())}
@@ -57,10 +57,10 @@ def data_request(options: dict[str, Any]) -> DataRequest:
 
 
 def load_requested(options: dict[str, Any], mark: DataMark | None = None, seed: int = 0) -> Dataset:
-    """The data set that the options name.
+    """Data set that the options name.
 
-    mark, seed : data of a trained net and its seed: the set is standardised or encoded as they were. A table that is
-    not the one that trained is all test part.
+    mark, seed : training data of a net and its seed: the set is standardised or encoded alike. A table other than
+    the training table is all test part.
     """
     from ...train.resolve import resolve_data
     from ...train.start import data_mark
@@ -76,7 +76,7 @@ def load_requested(options: dict[str, Any], mark: DataMark | None = None, seed: 
 
 
 def report_defaults(net_name: str, config: TrainConfig, options: dict[str, Any]) -> None:
-    """Print settings on stderr that neither the options nor a recipe gave.
+    """Print settings on stderr that neither the options nor a recipe define.
 
     A net from a file has no recipe, and an optimizer other than the recipe's has its own learning rate.
     """

@@ -24,7 +24,7 @@ _YES = {"yes": True, "no": False}
 
 
 class SweepTask(NamedTuple):
-    """One task of a climb, with its heading: the swept values, as "batch_size=32, limit=1000"."""
+    """Task of a climb, with its heading: the swept values, as "batch_size=32, limit=1000"."""
 
     heading: str
     task: ResolvedTask
@@ -75,14 +75,14 @@ def _variants(rung: Rung, name: str, values: list[str]) -> list[Rung]:
 
 
 def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any]) -> list[SweepTask]:
-    """A resolved task for each combination of the swept values; one task if nothing is swept.
+    """Resolved task for each combination of the swept values; one task without a sweep.
 
     Raises
     ------
     click.UsageError
-        A value is not possible, or a key has an option and a sweep.
+        A value is impossible, or a key has an option and a sweep.
     NetError, ConfigError, DataError
-        A task is not possible.
+        A task is impossible.
     """
     from ...train.resolve import resolve_task
 
@@ -112,7 +112,7 @@ def check_trained(rungs: Iterable[Rung], tasks: list[SweepTask]) -> None:
 
 
 def _value(key: str, text: str) -> Any:
-    """The value of a setting, read as its option of the command line reads it."""
+    """Value of a setting, converted as its command-line option does."""
     ctx = click.get_current_context()
     option = next(each for each in ctx.command.params if each.name == key)
     if isinstance(option, click.Option) and option.is_flag:
@@ -126,7 +126,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def _widths(key: str, text: str) -> tuple[int, ...]:
-    """Widths of hidden layers; several have a + between them, as the values of a sweep have commas."""
+    """Widths of hidden layers from text with + between them, since the values of a sweep have commas."""
     if not all(part.isdecimal() and int(part) > 0 for part in text.split("+")):
         raise _usage(f"--sweep {key} wants whole numbers of at least 1, as 256 or 512+256, got {shown(text)}")
     return tuple(map(int, text.split("+")))

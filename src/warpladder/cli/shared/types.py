@@ -14,7 +14,7 @@ NETS: dict[str, Callable[..., Net]] = {make.__name__: make for make in ZOO}
 
 
 class BatchSize(click.ParamType):
-    """A whole number, or `full` for the whole training set at each step."""
+    """Type of a batch size: a whole number, or `full` for the whole training set at each step."""
 
     name = "N|full"
 
@@ -28,7 +28,7 @@ class BatchSize(click.ParamType):
 
 
 class ShapeOf(click.ParamType):
-    """A shape as 3x32x32."""
+    """Type of a shape, as 3x32x32."""
 
     name = "CxHxW"
 
@@ -42,7 +42,7 @@ class ShapeOf(click.ParamType):
 
 
 class Widths(click.ParamType):
-    """Widths of hidden layers as 512,256."""
+    """Type of widths of hidden layers, as 512,256."""
 
     name = "N,N,..."
 
@@ -58,7 +58,7 @@ class Widths(click.ParamType):
 
 
 class NetName(click.Choice[str]):
-    """The name of a net that there is, or a file with one of the user's own."""
+    """Type of a net: the name of a known net, or the user's file with one."""
 
     def __init__(self) -> None:
         super().__init__(tuple(NETS))

@@ -1,4 +1,4 @@
-"""A picture as an SVG file of its own, for documents: with the page's colours, in light and in dark."""
+"""Picture as a separate SVG file, for documents: with the page's colours, in light and in dark."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, s
 
 
 def alone(alt: str, draw: Callable[[Canvas], None]) -> str:
-    """The text of an SVG file.
+    """Text of an SVG file.
 
     Parameters
     ----------
     alt : str
-        The picture in words, for readers who do not see it.
+        Alternative text of the picture.
     draw : callable
-        Draws on a `Canvas`.
+        Function that draws on a `Canvas`.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def alone(alt: str, draw: Callable[[Canvas], None]) -> str:
 
 
 def as_png(draw: Callable[[Canvas], None]) -> bytes:
-    """The bytes of a PNG file, in the page's colours for light screens, three times as fine as the screen.
+    """Bytes of a PNG file, in the page's colours for light screens, with three times the resolution of the screen.
 
     Raises
     ------

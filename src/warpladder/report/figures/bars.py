@@ -1,4 +1,4 @@
-"""Bars: the parts of a step from a profile, and memory."""
+"""Bar charts: the parts of a step from a profile, and memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parts_alt(found: Profile) -> str:
 
 
 def part_labels(found: Profile, letters: int = 500) -> list[str]:
-    """Each part by its number, its layers and its phase, in at most `letters` letters: layers are cut, no phase is."""
+    """Label of each part: its number, its layers and its phase, in at most `letters` letters; only layers are cut."""
     out = []
     for at, part in enumerate(found.parts, 1):
         phase = f", {part.phase}" if part.phase not in part.name.split(", ") else ""
@@ -39,7 +39,7 @@ def part_labels(found: Profile, letters: int = 500) -> list[str]:
 
 
 def parts(found: Profile) -> Callable[[Canvas], None]:
-    """Draws a bar for each part of a step, in order, and a line at the least that it must take."""
+    """Drawing function for a bar for each part of a step, in order, with a line at the part's floor."""
 
     def draw(canvas: Canvas) -> None:
         def note(at: int) -> str:
@@ -63,7 +63,7 @@ def parts(found: Profile) -> Callable[[Canvas], None]:
 
 
 def with_memory(results: Results) -> list[RungResult]:
-    """The rungs and peers of which memory is known."""
+    """Rungs and peers whose memory is known."""
     return [rung for rung in results.timed() if rung.peak_rss_bytes or sum((rung.held_bytes or {}).values())]
 
 
@@ -74,8 +74,8 @@ def memory_alt(results: Results) -> str:
 
 
 def memory(results: Results) -> Callable[[Canvas], None]:
-    """Draws a bar for the largest resident set of each rung's process, and a line at the bytes that its trainer holds;
-    without a resident set, the line is the bar.
+    """Drawing function for a bar for the largest resident set of each rung's process, with a line at the bytes of its
+    trainer; without a resident set, the bar shows these bytes.
     """
     rungs = with_memory(results)
 
@@ -103,7 +103,7 @@ def memory(results: Results) -> Callable[[Canvas], None]:
 
 
 def _line(ax: Axes, x: float, row: int) -> None:
-    """A line across a bar, which stands out from it without a colour."""
+    """Draw a line across a bar at x, visible without a colour of its own."""
     ends = [row + SHIFT - HEIGHT / 2 - 0.1, row + SHIFT + HEIGHT / 2 + 0.1]
     for colour, width in ((PAPER, 5.0), (INK, 2.2)):
         ax.plot([x] * 2, ends, color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
@@ -116,7 +116,7 @@ def _megabytes(rung: RungResult) -> str:
 
 
 def _rows(canvas: Canvas, labels: list[str], note: Callable[[int], str]) -> Axes:
-    """Axes with a row for each label: label and note stand above the row's bar."""
+    """Axes with a row for each label: label and note are above the row's bar."""
     from matplotlib.ticker import MaxNLocator
 
     ax = canvas.axes(44 * len(labels) + 36, 20, 16, 6, 30)

@@ -1,4 +1,4 @@
-"""Loss and accuracy of each rung, against epochs and against seconds."""
+"""Curves of loss and accuracy of each rung, over epochs and over seconds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ POINTS = 160  # of a curve at most: a page is small, and a screen has no more
 MARKS = "osD^vPX*"
 DASHES: tuple = ("-", (0, (5, 2)), (0, (1, 1.4)))
 
-#: Points of a curve, with what it is drawn over: (epoch or seconds, value).
+#: Points of a curve: (epoch or seconds, value).
 Points = list[tuple[float, float]]
 
 
 def learned(results: Results) -> list[RungResult]:
-    """The rungs and peers that have a loss to show."""
+    """Rungs and peers with a loss in their history."""
     return [
         rung
         for rung in results.rungs
@@ -32,7 +32,7 @@ def learned(results: Results) -> list[RungResult]:
 
 
 def alt(results: Results) -> str:
-    """Alternative text of the picture."""
+    """Alternative text of the picture of curves."""
     ends = []
     for rung in learned(results):
         assert rung.history is not None
@@ -43,8 +43,8 @@ def alt(results: Results) -> str:
 
 
 def curves(results: Results) -> Callable[[Canvas], None]:
-    """Draws loss, and accuracy where there are classes, against epochs and against seconds; a curve for each rung and
-    peer.
+    """Drawing function for the loss, and the accuracy if there are classes, over epochs and over seconds; a curve for
+    each rung and peer.
     """
     rungs = learned(results)
     with_accuracy = any(rung.history is not None and rung.history.accuracy for rung in rungs)
@@ -110,13 +110,13 @@ def legend_size(names: Sequence[str]) -> tuple[int, int]:
 
 
 def styles() -> itertools.chain[tuple[str, str, object]]:
-    """Colour, mark and dashes of one curve after the other: no two among the first 24 are alike."""
+    """Colour, mark and dashes of each curve in turn: the first 24 are all different."""
     rounds = [[(colour, mark, dash) for colour, mark in zip(SERIES, MARKS, strict=True)] for dash in DASHES]
     return itertools.chain.from_iterable(itertools.cycle(rounds))
 
 
 def _points(values: Sequence[float | None] | None, seconds: Sequence[float], clock: bool) -> Points:
-    """Epochs, or seconds at their ends, with the value of each that has one; some of them where there are many."""
+    """Points (epoch, value), or (seconds at the epoch's end, value) for `clock`; a part of them if they are many."""
     ends = list(itertools.accumulate(seconds)) if clock else [float(at) for at in range(1, len(seconds) + 1)]
     found = [
         (x, y) for x, y in zip(ends, values or (), strict=False) if y is not None and math.isfinite(y) and x > 1e-12

@@ -1,4 +1,4 @@
-"""The ladder as a picture: the time of an epoch on each rung, as a mark on one logarithmic axis; and of several climbs
+"""Picture of the ladder: the time of an epoch on each rung, as a mark on one logarithmic axis; and of several climbs
 next to each other.
 """
 
@@ -20,17 +20,17 @@ NAME, LINE, SHORT = 24, 40, 26  # letters of a name, of a line of options, and o
 
 
 def alt(results: Results) -> str:
-    """Alternative text of the picture."""
+    """Alternative text of the picture of the ladder."""
     timed = results.timed()
     parts = ", ".join(f"{rung.name} {words.seconds(_time(rung))}" for rung in timed)
     return f"Time per epoch of each rung and peer, on a logarithmic scale: {parts}."
 
 
 def ladder(results: Results) -> Callable[[Canvas], None]:
-    """Draws a row for each rung and peer with a time: a line from the start of the axis to a mark at the median, and a
-    tick at the row's own floor. Name, precision and figures stand above it.
+    """Drawing function for a row for each timed rung and peer: a line from the start of the axis to a mark at the
+    median, and a tick at the rung's floor. Name, precision and figures are above it.
 
-    Small dots are the repetitions. The gain is left out of a climb that other processes disturbed.
+    Small dots are the repetitions. The speed-up is omitted from a climb that other processes disturbed.
     """
     rungs = sorted(results.timed(), key=lambda rung: rung.peer)
 
@@ -55,7 +55,7 @@ def ladder(results: Results) -> Callable[[Canvas], None]:
 
 
 def _options(rung: RungResult) -> list[str]:
-    """A rung's options on lines of about `LINE` letters."""
+    """Options of a rung as lines of about `LINE` letters."""
     lines: list[str] = []
     for option in words.parts_of(rung.name)[1][:12]:
         option = clipped(option, 34)
@@ -67,7 +67,7 @@ def _options(rung: RungResult) -> list[str]:
 
 
 def _row(ax: Axes, rung: RungResult, y: float, height: float) -> None:
-    """Line, repetitions, mark and floor of one row."""
+    """Draw line, repetitions, mark and floor of one row."""
     colour, mark = (PEER, "D") if rung.peer else (RUNG, "o")
     ax.plot([ax.get_xlim()[0], _time(rung)], [y, y], color=colour, linewidth=2, zorder=2, solid_capstyle="butt")
     if rung.floor_seconds:
@@ -79,7 +79,9 @@ def _row(ax: Axes, rung: RungResult, y: float, height: float) -> None:
 
 
 def _figures(ax: Axes, results: Results, rung: RungResult, top: float) -> None:
-    """Name and options to the left; time, gain over the rung below, precision and times of the floor to the right."""
+    """Write name and options at the left; time, speed-up over the rung below, precision and times of the floor at
+    the right.
+    """
     gain = "" if results.disturbed else words.times(results.over_below(rung))
     write(ax, clipped(words.parts_of(rung.name)[0], NAME), (0, top), (0, -13), weight="bold")
     write(ax, f"{words.epoch_time(rung)}{f', {gain} over below' if gain else ''}", (1, top), (0, -13), ha="right")
@@ -91,13 +93,13 @@ def _figures(ax: Axes, results: Results, rung: RungResult, top: float) -> None:
 
 
 def _crowded(rung: RungResult) -> int:
-    """Lines of options that reach too far to the right for figures next to them."""
+    """Number of option lines that are too long for figures next to them."""
     lines = _options(rung)
     return max((at + 1 for at, line in enumerate(lines) if len(line) > SHORT), default=0)
 
 
 def _key(canvas: Canvas, with_peers: bool) -> None:
-    """Draw a key to the marks, in one line above the rows."""
+    """Draw a legend of the marks, in one line above the rows."""
     from matplotlib.lines import Line2D
 
     keys = [(Line2D([], [], marker="o", color=RUNG, linewidth=0, markersize=8), "rung")]
@@ -113,14 +115,14 @@ def _key(canvas: Canvas, with_peers: bool) -> None:
 
 
 def bounds(times: Sequence[float]) -> tuple[float, float]:
-    """The ends of a logarithmic axis that holds these times, with a little room."""
+    """Ends of a logarithmic axis for these times, with small margins."""
     low, high = math.log10(min(times)), math.log10(max(times))
     room = 0.04 * max(high - low, 0.3)
     return 10 ** (low - room), 10 ** (high + room)
 
 
 def time_axis(ax: Axes, low: float, high: float, width: float) -> None:
-    """Round times below a logarithmic axis, as many as there is room for."""
+    """Set round times as ticks of a logarithmic axis, as many as fit its width."""
     from matplotlib.ticker import NullFormatter, NullLocator
 
     sparse = math.ceil(math.log10(high / low) * 62 / width)
@@ -136,8 +138,8 @@ def time_axis(ax: Axes, low: float, high: float, width: float) -> None:
 
 
 def compared(names: Sequence[str], climbs: Sequence[Results], labels: Sequence[str]) -> Callable[[Canvas], None]:
-    """Draws for each of these rungs and peers the time that it takes in each climb: a line from the fastest to the
-    slowest repetition, a mark at the median.
+    """Drawing function for the time of these rungs and peers in each climb: a line from the fastest to the slowest
+    repetition, with a mark at the median.
     """
     times = {
         (name, at): rung for at, climb in enumerate(climbs) for rung in climb.timed() if (name := rung.name) in names

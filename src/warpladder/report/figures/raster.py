@@ -1,4 +1,4 @@
-"""A picture as a PNG file: the same drawing as in a page, in colours that do not change."""
+"""Picture as a PNG file: the same drawing as in a page, in fixed colours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FINER = 3  # pixels of the file for one of the page
 
 
 def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:
-    """The bytes of a PNG file.
+    """Bytes of a PNG file.
 
     Parameters
     ----------
     draw : callable
-        Draws on a `Canvas`.
+        Function that draws on a `Canvas`.
     look : mapping
         The page's CSS variables for light screens, as "ink": "#1c2024".
 
@@ -52,7 +52,7 @@ def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:
 
 
 def _recolour(figure: Figure, colours: Mapping[str, str]) -> None:
-    """Give everything that is drawn in one of the page's colours the colour that it stands for."""
+    """Replace the placeholder colours of a figure by the page's colours."""
     from matplotlib.colors import to_hex
 
     for artist in figure.findobj():

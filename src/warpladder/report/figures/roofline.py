@@ -1,5 +1,4 @@
-"""Rooflines: what a unit can compute at most for each byte that it moves, and where rungs, or the parts of a step,
-stand below that.
+"""Rooflines: the peak speed of a unit for each FLOP per byte, and the rungs, or the parts of a step, below it.
 
 After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (2009).
 """
@@ -27,7 +26,7 @@ ITEMSIZES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4, "float64": 8}
 
 @dataclass(frozen=True)
 class Roof:
-    """Peaks of a unit: FLOP/s, and bytes/s to and from its memory, None where that is not known."""
+    """Peaks of a computing unit: FLOP/s, and bytes/s to and from its memory, None if unknown."""
 
     name: str
     flops: float
@@ -36,7 +35,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Dot:
-    """FLOP for each byte, and FLOP/s, of something with a name; `mark` and `colour` are those of its kind."""
+    """Point of a roofline: FLOPs per byte, FLOP/s and name; `mark` and `colour` depend on its kind."""
 
     name: str
     intensity: float
@@ -46,8 +45,8 @@ class Dot:
 
 
 def of_climb(results: Results) -> tuple[list[Roof], list[Dot]]:
-    """The roofs of what a climb's rungs compute on, and a dot for each rung and peer: a whole step, every sample read
-    once and every weight read and written.
+    """Roofs of the computing units of a climb's rungs, and a dot for each rung and peer: a whole step that reads every
+    sample once, and reads and writes every weight once.
     """
     data, net = results.data, results.net
     chosen = results.config.get("batch_size")
@@ -72,7 +71,7 @@ def of_climb(results: Results) -> tuple[list[Roof], list[Dot]]:
 
 
 def of_profile(found: Profile) -> tuple[list[Roof], list[Dot]]:
-    """The roof of a profile's unit, and a dot for each part that computes, by its number."""
+    """Roof of a profile's computing unit, and a dot for each part with arithmetic, named by its number."""
     bandwidth = found.bytes_per_second if math.isfinite(found.bytes_per_second) else None
     dots = [
         Dot(str(at), part.floor.flops / part.floor.bytes, part.floor.flops / part.seconds, "D", SERIES[0])
@@ -83,7 +82,7 @@ def of_profile(found: Profile) -> tuple[list[Roof], list[Dot]]:
 
 
 def alt(dots: Sequence[Dot]) -> str:
-    """Alternative text of the picture."""
+    """Alternative text of a roofline: the speed and FLOPs per byte of each dot."""
     parts = ", ".join(
         f"{dot.name} {words.three(dot.speed / 1e9)} GFLOP/s at {words.three(dot.intensity)} FLOP/byte" for dot in dots
     )
@@ -91,7 +90,9 @@ def alt(dots: Sequence[Dot]) -> str:
 
 
 def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], None]:
-    """Draws GFLOP/s over FLOP per byte: the roofs as lines, a dot for each rung or part, with its name next to it."""
+    """Drawing function for GFLOP/s over FLOP per byte: the roofs as lines, a dot for each rung or part, with its
+    name.
+    """
 
     def draw(canvas: Canvas) -> None:
         ridges = [roof.flops / roof.bandwidth for roof in roofs if roof.bandwidth]
@@ -135,8 +136,8 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
 
 
 def _dots(ax: Axes, dots: Sequence[Dot], decades: float) -> None:
-    """The dots, and their names to the right of them, shifted where they would overlap; a thin line leads to each
-    name that was moved.
+    """Draw the dots, and their names at the right, shifted if they would overlap; a thin line leads to each shifted
+    name.
     """
     for dot in dots:
         ax.plot([dot.intensity], [dot.speed], dot.mark, color=dot.colour, markeredgecolor=PAPER, markersize=8, zorder=3)
@@ -160,7 +161,7 @@ def _dots(ax: Axes, dots: Sequence[Dot], decades: float) -> None:
 
 
 def _plain(ax: Axes) -> None:
-    """Plain numbers along both axes, powers of ten alone where those are enough."""
+    """Set plain numbers on both axes, only powers of ten if these suffice."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     for axis, scale in ((ax.xaxis, 1.0), (ax.yaxis, 1e9)):
@@ -170,6 +171,6 @@ def _plain(ax: Axes) -> None:
 
 
 def _number(scale: float, value: float, position: int | None = None) -> str:
-    """A tick's value in units of `scale`."""
+    """Text of a tick's value in units of `scale`."""
     shown = value / scale
     return words.short(words.three(shown)) if 1e-3 <= shown < 1e6 else f"{shown:.0e}"

@@ -1,9 +1,7 @@
-"""From a matplotlib figure to SVG that stands inside a page: text as text, colours by the page's CSS variables, no name
-that clashes.
+"""Conversion of a matplotlib figure to SVG in a page: text as text, colours by the page's CSS variables, unique ids.
 
 A picture is drawn once, as wide as a phone's screen; on a wider screen it grows a little. matplotlib is imported when
-something is drawn, without pyplot, and neither a user's matplotlibrc nor a HOME that cannot be written changes the
-result.
+something is drawn, without pyplot; a user's matplotlibrc or a read-only HOME does not change the result.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 WIDTH = 360  # pixels of a picture: the width of a phone's screen. The smallest text has 10 pixels.
 
-#: Colours for matplotlib, and the CSS variable that each becomes. No other colour is drawn with.
+#: Placeholder colours for matplotlib; each becomes a CSS variable. No other colour is used.
 INK, SOFT, LINE, PAPER = "#010101", "#020202", "#030303", "#040404"
 RUNG, PEER, FLOOR, BAD, GOOD = "#050505", "#060606", "#070707", "#080808", "#090909"
 SERIES = tuple(f"#1{at}1{at}1{at}" for at in range(8))
@@ -34,7 +32,7 @@ PALETTE = {
     **{colour: f"s{at}" for at, colour in enumerate(SERIES)},
 }  # fmt: skip
 
-#: matplotlib's settings. Those of a matplotlibrc are reset first.
+#: Settings of matplotlib; a user's matplotlibrc is reset first.
 SETTINGS: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "warpladder", "text.parse_math": False, "font.size": 11.5,
     "text.color": INK,
@@ -52,12 +50,12 @@ SETTINGS: Any = {
 
 @dataclass(frozen=True)
 class Canvas:
-    """Figure that a picture is drawn on, `WIDTH` pixels wide."""
+    """Figure for a picture, `WIDTH` pixels wide."""
 
     figure: Figure
 
     def axes(self, height: float, left: float, right: float, top: float, bottom: float) -> Axes:
-        """The one pair of axes of a picture `height` pixels high, with margins in pixels."""
+        """Single axes of a picture `height` pixels high, with margins in pixels."""
         self.figure.set_size_inches(WIDTH / 72, height / 72)
         ax = self.figure.add_axes(
             (left / WIDTH, bottom / height, 1 - (left + right) / WIDTH, 1 - (top + bottom) / height)
@@ -66,7 +64,9 @@ class Canvas:
         return ax
 
     def column(self, rows: int, height: float, bottom: float) -> list[Axes]:
-        """Axes one below the other in a picture `height` pixels high, `bottom` of them left for a legend."""
+        """List of axes one below the other in a picture `height` pixels high, with `bottom` pixels free for a
+        legend.
+        """
         self.figure.set_size_inches(WIDTH / 72, height / 72)
         made = self.figure.subplots(rows, 1, squeeze=False)
         edges = {"left": 52 / WIDTH, "right": 1 - 14 / WIDTH, "top": 1 - 26 / height, "bottom": bottom / height}
@@ -76,7 +76,7 @@ class Canvas:
         return list(made.flat)
 
     def legend(self, handles: Sequence[Any], labels: Sequence[str], columns: int, length: float = 2.6) -> None:
-        """A legend in the lower left corner; `length` is that of a line in letters."""
+        """Draw a legend in the lower left corner; `length` is the length of its lines in letters."""
         self.figure.legend(
             handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=columns, borderaxespad=0.2,
             handlelength=length,
@@ -84,7 +84,7 @@ class Canvas:
 
 
 def rows_of(ax: Axes, rows: int) -> None:
-    """Make room for rows from top to bottom: no ticks, no line and no grid at the left."""
+    """Prepare axes for rows from top to bottom: no ticks, no line and no grid at the left."""
     ax.set_ylim(rows - 0.5, -0.5)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
@@ -100,25 +100,25 @@ def write(ax: Axes, text: str, place: tuple[float, float], shift: tuple[float, f
 
 
 def clipped(text: str, letters: int) -> str:
-    """A text of at most `letters` letters: nothing in results pushes a picture off its page."""
+    """Text cut to at most `letters` letters, so that it fits the picture."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 class NoPictures(Exception):
-    """A picture cannot be drawn; the reason."""
+    """Error: a picture cannot be drawn, with the reason."""
 
 
 def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
-    """A picture as an element of SVG.
+    """SVG element of a picture.
 
     Parameters
     ----------
     name : str
-        Begins all its ids; no other picture of the page has it.
+        Prefix of all its ids, unique in the page.
     alt : str
-        The picture in words, for readers who do not see it.
+        Alternative text of the picture.
     draw : callable
-        Draws on a `Canvas`.
+        Function that draws on a `Canvas`.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
 
 
 def drawn(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
-    """SVG element of a picture, as `picture` makes it; errors of drawing are raised as they are."""
+    """SVG element of a picture, as `picture` makes it; errors while drawing are raised unchanged."""
     matplotlib = imported()
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -152,7 +152,7 @@ def drawn(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
 
 
 def imported() -> ModuleType:
-    """matplotlib, with what draws; `NoPictures` where it cannot be imported."""
+    """matplotlib with its drawing modules. Raises `NoPictures` if it cannot be imported."""
     log = logging.getLogger("matplotlib")
     level = log.level
     log.setLevel(logging.ERROR)  # its warnings are of a HOME that cannot be written, and of its font cache
@@ -171,8 +171,8 @@ def imported() -> ModuleType:
 
 
 def inlined(svg: str, name: str, alt: str) -> str:
-    """matplotlib's file as an element of the page: without what only files need, its ids begun by `name`, its colours
-    as variables.
+    """SVG element for the page from matplotlib's file: only the drawing, ids with the prefix `name`, colours as
+    variables.
     """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
@@ -186,7 +186,7 @@ def inlined(svg: str, name: str, alt: str) -> str:
 
 
 def _tag(tag: str, name: str, used: set[str]) -> str:
-    """One tag of a picture's SVG, with ids that are referred to begun by `name`, and other ids gone."""
+    """Tag of a picture's SVG, with the prefix `name` on referenced ids, and without other ids."""
     tag = re.sub(r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", tag)
     tag = re.sub(r'xlink:href="#', f'href="#{name}-', tag)
     tag = re.sub(r"url\(#", f"url(#{name}-", tag)

@@ -1,5 +1,5 @@
-"""Tables whose figures stand side by side where there is room, and one above the other where there is not: no terminal
-costs a digit.
+"""Tables with figures in columns next to each other if the terminal is wide enough, else one above the other, so that
+no digit is cut.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-#: Columns of figures by their heads, of one line or two; those in one group share a column where a table is narrow.
+#: Heads of the columns of figures, of one line or two; heads of a group share a column in a narrow table.
 Groups = Sequence[Sequence[str]]
 
 
 def add_columns(table: Table, groups: Groups, narrow: bool) -> None:
-    """Add a column for each head, or for each group."""
+    """Add a column for each head, or in a narrow table for each group of heads."""
     for group in groups:
         for head in ["\n".join(head.replace("\n", " ") for head in group)] if narrow else group:
             table.add_column(head, justify="right", no_wrap=True)
 
 
 def cells(groups: Groups, figures: Iterable[str], narrow: bool) -> list[str]:
-    """The cells for these figures, one a head."""
+    """Cells of a row from its figures: one for each head, or in a narrow table one for each group."""
     left = list(figures)
     if not narrow:
         return left
@@ -36,16 +36,16 @@ def cells(groups: Groups, figures: Iterable[str], narrow: bool) -> list[str]:
 def fitting(
     title: str, texts: Sequence[str], groups: Groups, rows: Sequence[tuple[Sequence[str], Sequence[str]]], width: int
 ) -> Table:
-    """A table that fits into so many columns of a terminal: figures side by side if they can be, else one above the
-    other.
+    """Table for a terminal of this width: figures next to each other if they fit, else one above the other.
 
     Parameters
     ----------
     title : str
-    texts : heads of the columns of text, which stand left; the first is folded where room is short.
+    texts : heads of the columns of text, at the left; the first is folded in a narrow table.
     groups : heads of the figures.
-    rows : for each row its texts and its figures, in the order of the heads.
+    rows : texts and figures of each row, in the order of the heads.
     width : int
+        Columns of the terminal.
     """
     from rich.console import Console
 

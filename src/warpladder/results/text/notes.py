@@ -5,19 +5,21 @@ from __future__ import annotations
 from .. import Results, RungResult
 from .words import parts_of, shown
 
-#: Where to read more of what cannot train here.
+#: Sentence that refers to the list of rungs that cannot train here.
 LISTED = "'warpladder rungs' lists what cannot train here, each with its reason."
 
 SCALED = "* is scaled up: only the first steps of each epoch were timed"
 DEVIATING = "trained with deviations of its own, which the page lists"
 EMULATED = "CUDA kernels were emulated on the CPU: their times say nothing of a GPU, so none is compared. Proofs hold."
 
-#: Names that a line has before it counts instead.
+#: Most names in a line; more are counted.
 NAMED = 3
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:
-    """Every remark in full, with the names of its rungs: why they have no time, what was scaled, how peers deviate."""
+    """All remarks in full, with the names of their rungs: reasons for missing times, scaled times, deviations of
+    peers.
+    """
     texts: dict[str, list[str]] = {}
     for rung in shown(results):
         notes = [rung.reason] if rung.timing is None else []
@@ -40,7 +42,7 @@ def remarks(results: Results) -> list[tuple[str, str]]:
 
 
 def notes(results: Results) -> list[tuple[str, str]]:
-    """Remarks for the terminal: the names and one line for each kind. A rung that failed has its reason whole."""
+    """Remarks for the terminal: names, and one line for each kind. The reason of a failed rung is printed in full."""
     timed, kinds = results.timed(), dict[str, list[RungResult]]()
     out = [
         (rung.name, f"{rung.reason.rstrip('.')}.")
@@ -68,7 +70,7 @@ def notes(results: Results) -> list[tuple[str, str]]:
 
 
 def absent(results: Results) -> list[tuple[str, str]]:
-    """Rungs that cannot train here: their names and the reason, an entry for each reason."""
+    """Rungs that cannot train here: names and reason, an entry for each reason."""
     reasons: dict[str, list[RungResult]] = {}
     for rung in results.rungs:
         if rung.status == "unsupported":
@@ -77,14 +79,14 @@ def absent(results: Results) -> list[tuple[str, str]]:
 
 
 def _names(rungs: list[RungResult], timed: list[RungResult]) -> str:
-    """Some by their names; more of them, and all of several that are timed, by their number."""
+    """Names of a few rungs as text; the number of many, and "all" for several that are all timed ones."""
     if len(rungs) == len(timed) > 1:
         return "all"
     return ", ".join(rung.name for rung in rungs) if len(rungs) <= NAMED else _counted(rungs)
 
 
 def _counted(rungs: list[RungResult]) -> str:
-    """Two by their names, as "cupy and jax"; more by their number."""
+    """Names of two rungs, as "cupy and jax"; the number of more."""
     if len(rungs) < 3:
         return " and ".join(rung.name for rung in rungs)
     counts = (("rung", sum(not rung.peer for rung in rungs)), ("peer", sum(rung.peer for rung in rungs)))
@@ -92,7 +94,7 @@ def _counted(rungs: list[RungResult]) -> str:
 
 
 def warnings(results: Results) -> list[str]:
-    """Sentences that qualify the figures and stand before them: stopped, disturbed, emulated."""
+    """Sentences about the validity of the figures, to be shown above them: stopped, disturbed, emulated."""
     out = []
     if results.stopped:
         left = [rung.name for rung in results.rungs if rung.status == "missing"]

@@ -1,4 +1,4 @@
-"""A climb as it shows itself in Python: as text, and as HTML in a notebook."""
+"""Representation of a climb in Python: as text, and as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST_WIDTH = 80  # columns, below which the table would lose words
 
 
 def as_plain(results: Results) -> str:
-    """The table of a climb as plain text, as wide as the terminal; 80 columns where there is none."""
+    """Table of a climb as plain text, as wide as the terminal, or 80 columns without one."""
     from rich.console import Console
 
     file = io.StringIO()
@@ -27,7 +27,7 @@ def as_plain(results: Results) -> str:
 
 
 def as_cell(results: Results) -> str:
-    """The table of a climb as HTML, for a notebook's cell."""
+    """Table of a climb as HTML, for a notebook's cell."""
     made = table(results)
     heads = [_words(column.header).replace("\n", " ") for column in made.columns]
     rows = list(zip(*([_words(cell) for cell in column.cells] for column in made.columns), strict=True))
@@ -35,5 +35,5 @@ def as_cell(results: Results) -> str:
 
 
 def _words(cell: RenderableType) -> str:
-    """A cell without its style."""
+    """Text of a cell without its style."""
     return str(getattr(cell, "plain", cell))

@@ -1,4 +1,4 @@
-"""A climb of several tasks: a table for each under its heading, and one of all times next to each other."""
+"""Text of a climb of several tasks: a table for each under its heading, and one of all times."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def show(sweep: Sweep, console: Console) -> None:
-    """Print a table for each task that was begun, below its heading, and where there are several tasks one of all
-    times.
-    """
+    """Print a table for each begun task, below its heading, and for several tasks one of all times."""
     from rich.text import Text
 
     for at, (heading, results) in enumerate(sweep.items()):
@@ -34,7 +32,7 @@ def show(sweep: Sweep, console: Console) -> None:
 
 
 def as_plain(sweep: Sweep) -> str:
-    """Tables of a sweep as plain text, as wide as the terminal; 80 columns where there is none."""
+    """Tables of a sweep as plain text, as wide as the terminal, or 80 columns without one."""
     from rich.console import Console
 
     file = io.StringIO()
@@ -45,7 +43,7 @@ def as_plain(sweep: Sweep) -> str:
 
 
 def rows(sweep: Sweep) -> list[tuple[str, str, list[str]]]:
-    """Rung, task, and figures of each rung that has a time somewhere: time per epoch, samples per second and test
+    """Rung, task, and figures of each rung with a time in any task: time per epoch, samples per second and test
     score; rung after rung, in order.
     """
     names = dict.fromkeys(rung.name for results in sweep.tasks for rung in results.timed())
@@ -64,12 +62,12 @@ def _figures(rung: RungResult) -> list[str]:
 
 
 def score_name(results: Results) -> str:
-    """Name of the score of a task: "test MSE" or "test acc."."""
+    """Name of the test score of a task: "test MSE" or "test acc."."""
     return f"test {words.score_name(results.net.loss)}"
 
 
 def times(sweep: Sweep, width: int) -> Table:
-    """A row for each rung and task."""
+    """Table of all times, with a row for each rung and task."""
     groups = (("time per epoch", "samples per s"), (score_name(sweep.tasks[0]),))
     return fitting(
         "All tasks",

@@ -1,4 +1,4 @@
-"""The results as a table for a terminal; below 60 columns it has time and score alone."""
+"""Results as a table for a terminal; below 60 columns it has only time and score."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-#: Columns that the idea and all figures side by side take at least, and those that all figures take.
+#: Fewest columns of a terminal for the idea and all figures, and for all figures.
 WIDE, TINY = 80, 60
 
 
 def table(results: Results, width: int = WIDE) -> Table:
-    """A rich table for a terminal of this width: a row for each rung and peer that can train here, remarks and the
-    closing sentence below.
+    """Table for a terminal of this width, by rich: a row for each rung and peer that can train here, with remarks and
+    the closing sentence below.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -75,13 +75,13 @@ def _caption(results: Results) -> Text:
 
 
 def _folded(name: str) -> str:
-    """A long name on several lines, one for each option, broken at its hyphens, so that it leaves room for figures."""
+    """Long name on several lines, one for each option, broken at its hyphens, to leave columns for figures."""
     rung, options = words.parts_of(name)
     return "\n".join([*textwrap.wrap(rung, 13), *(f":{option}" for option in options)])
 
 
 def _figures(results: Results, rung: RungResult) -> list[str]:
-    """The cells after the idea."""
+    """Cells of a row after the rung's idea."""
     time, rate = "\n".join(textwrap.wrap(words.epoch_time(rung), 8)), ""
     if rung.timing is not None:
         time = words.epoch_time(rung) + "\ndisturbed" * results.is_disturbed(rung)

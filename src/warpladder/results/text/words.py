@@ -1,4 +1,4 @@
-"""Figures as people read them, and the sentence that closes a climb."""
+"""Figures as text with units, and the sentence that closes a climb."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..profiled import Profile
 
 
 def seconds(value: float) -> str:
-    """A time with three digits and its unit: 2.13 s, 453 us."""
+    """Time as text with three digits and its unit: 2.13 s, 453 us."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= 0.9995 * size:
             return f"{three(value / size)} {unit}"
@@ -15,19 +15,21 @@ def seconds(value: float) -> str:
 
 
 def short(text: str) -> str:
-    """A figure without zeros at the end of its fraction, for axes: "8 us" for "8.00 us"."""
+    """Figure as text without zeros at the end of its fraction, for axes: "8 us" for "8.00 us"."""
     figure, space, unit = text.partition(" ")
     return (figure.rstrip("0").rstrip(".") if "." in figure else figure) + space + unit
 
 
 def parts_of(name: str) -> tuple[str, list[str]]:
-    """Parts of a rung's name: the name without options, and each option as "block_size=512"."""
+    """Name of a rung without options, and each option as "block_size=512"."""
     rung, *options = name.split(":")
     return rung, options
 
 
 def three(value: float) -> str:
-    """Three significant digits, never in powers of ten where a table can show them: 0.0213, 2.13, 48.1, 481, 12,900."""
+    """Number with three significant digits, without powers of ten in the usual range: 0.0213, 2.13, 48.1, 481,
+    12,900.
+    """
     if value >= 999.5:
         return f"{float(f'{value:.3g}'):,.0f}"
     if value < 0.9995:
@@ -37,7 +39,7 @@ def three(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """A large number in short: 281 k, 1.3 M."""
+    """Large number as short text: 281 k, 1.3 M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= 9.995 * size or (unit != "k" and value >= 0.9995 * size):
             return f"{three(value / size)} {unit}"
@@ -45,7 +47,7 @@ def count(value: float) -> str:
 
 
 def tensor_share(found: Profile) -> str:
-    """A sentence on what a profile's products of matrices run on, for one that knows."""
+    """Sentence on the share of a profile's matrix products on tensor cores; for a profile that has it."""
     share = found.tensor_share or 0.0
     return (
         f"{share:.1%} of the FLOPs of its products of matrices run in kernels whose machine code has "
@@ -54,7 +56,7 @@ def tensor_share(found: Profile) -> str:
 
 
 def rest_of_a_step(found: Profile) -> str:
-    """A sentence on why the times of a profile's parts do not add up to that of a whole step."""
+    """Sentence on why the times of a profile's parts do not sum to a whole step's."""
     if found.inside:
         return (
             "The difference is what stands around the instructions: threads that wait for each other, "
@@ -66,7 +68,7 @@ def rest_of_a_step(found: Profile) -> str:
 
 
 def times(value: float | None) -> str:
-    """A speed-up: 3.4x; nothing where there is none."""
+    """Speed-up as text: 3.4x; empty for None."""
     return "" if value is None else f"{three(value) if value >= 0.9995 else f'{value:.2g}'}x"
 
 
@@ -75,7 +77,7 @@ def epochs(value: int) -> str:
 
 
 def setting(value: object) -> str:
-    """A setting's value: that of an optimizer or schedule as its name and its own settings."""
+    """Setting as text; an optimizer or schedule as its name and its own settings."""
     if isinstance(value, dict):
         own = [f"{name} {setting(each)}" for name, each in value.items() if name != "name"]
         return ", ".join([str(value.get("name", "-")), *own])
@@ -83,7 +85,7 @@ def setting(value: object) -> str:
 
 
 def optimizer(results: Results) -> str:
-    """The optimizer with its learning rate, and the schedule where the rate does not stay: "Adam 0.001, Cosine"."""
+    """Optimizer with its learning rate as text, and the schedule if the rate is not constant: "Adam 0.001, Cosine"."""
     config = results.config
     own, schedule = config.get("optimizer"), config.get("schedule")
     own = own if isinstance(own, dict) else {}
@@ -96,7 +98,7 @@ def optimizer(results: Results) -> str:
 
 
 def losses(results: Results) -> str:
-    """Frequency of computing and reading losses, where settings state it: ", loss every 10 epochs, read every 100
+    """Clause on how often losses are computed and read, if settings state it: ", loss every 10 epochs, read every 100
     steps".
     """
     if "loss_every" not in results.config:
@@ -108,7 +110,7 @@ def losses(results: Results) -> str:
 
 
 def score_name(loss: str) -> str:
-    """Name of the score of a net with this loss: "acc.", or the loss of the test part."""
+    """Name of the test score of a net with this loss: "acc.", or the loss's short name."""
     return {"CrossEntropyLoss": "acc.", "MSELoss": "MSE", "L1Loss": "MAE"}.get(loss, "loss")
 
 
@@ -117,7 +119,7 @@ def megabytes(value: int | None) -> str:
 
 
 def score(rung: RungResult) -> str:
-    """Test accuracy in per cent, or for a net without classes its test loss."""
+    """Test accuracy in per cent, or for a net without classes its test loss, as text."""
     if rung.test_accuracy is not None:
         return f"{100 * rung.test_accuracy:.2f} %"
     return "" if rung.test_loss is None else f"{rung.test_loss:.3g}"
@@ -127,7 +129,7 @@ def error(rung: RungResult) -> str:
     return "" if rung.check is None or rung.check.error is None else f"{rung.check.error:.0e}"
 
 
-#: A rung without a time, in the place of its time.
+#: Text in place of the time of a rung without one, by status.
 STATUS = {
     "unsupported": "not here",
     "failed": "failed",
@@ -138,7 +140,7 @@ STATUS = {
 
 
 def shown(results: Results) -> list[RungResult]:
-    """The rungs that a table has rows for: all but those that cannot train here, of which `absent` speaks."""
+    """Rungs with a row in the table: all but those that cannot train here, which `absent` lists."""
     return [rung for rung in results.rungs if rung.status != "unsupported"]
 
 
@@ -152,7 +154,7 @@ def proof(rung: RungResult) -> str:
 
 
 def news(rung: RungResult, results: Results | None = None) -> str:
-    """Line about a rung with a new result."""
+    """Line of text about a rung with a new result."""
     if rung.timing is None:
         return f"{rung.name:<14} {STATUS[rung.status]}: {rung.reason}"
     made = rung.check.seconds if rung.check else None
@@ -166,7 +168,7 @@ def news(rung: RungResult, results: Results | None = None) -> str:
 
 
 def unit(results: Results, rung: RungResult) -> str:
-    """The peak that a rung is measured by, and whose it is: the 207 GFLOP/s that 2 threads of the CPU can do."""
+    """Peak of a rung's computing unit as text: the 207 GFLOP/s that 2 threads of the CPU can do."""
     peak = results.peak(rung)
     if peak is None:
         return ""
@@ -175,13 +177,13 @@ def unit(results: Results, rung: RungResult) -> str:
 
 
 def unit_name(results: Results, rung: RungResult) -> str:
-    """Unit that a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bf16."""
+    """Name of a rung's computing unit: 2 threads of the CPU, or the NVIDIA H200 in bf16."""
     return "".join(_unit(results, rung))
 
 
 def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
-    """The unit, and what its peak is taken for: on a GPU the precision, and what multiplies where that is not the
-    usual; on the CPU fp64 alone is stated.
+    """Computing unit of a rung, and the variant of its peak: on a GPU the precision, and the multiplying unit if it is
+    not the usual one; on the CPU only fp64.
     """
     m = results.machine
     if results.on_cpu(rung):
@@ -190,7 +192,7 @@ def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
 
 
 def floors(results: Results) -> list[tuple[str, float]]:
-    """Each unit that rungs compute on, and the seconds that the net's own arithmetic takes it for an epoch at least."""
+    """Computing units of the rungs, each with its smallest time in seconds for an epoch of the net's arithmetic."""
     found: dict[str, float] = {}
     for rung in results.timed():
         peak = results.peak(rung)
@@ -200,8 +202,8 @@ def floors(results: Results) -> list[tuple[str, float]]:
 
 
 def conclusion(results: Results) -> str:
-    """Sentence or two on the fastest rung and the reason; like is compared with like, a sentence for each precision in
-    which rungs of the ladder have a time.
+    """Sentences on the fastest rung and the reason: only equal precisions are compared, a sentence for each precision
+    in which rungs of the ladder have a time.
     """
     best, timed = results.fastest(peers=True), results.timed()
     if best is None:
@@ -225,7 +227,9 @@ def conclusion(results: Results) -> str:
 
 
 def _fastest(results: Results, best: RungResult, precision: str) -> str:
-    """A sentence on the fastest of a precision: its time, next to the first rung's and to the other kind's best."""
+    """Sentence on the fastest rung of a precision: its time, compared with the first rung's and the best peer's or
+    rung's.
+    """
     alike = [rung for rung in results.timed() if rung.precision == best.precision]
     first = next((r for r in alike if not r.peer), None)
     other_kind = min((r for r in alike if r.peer != best.peer), key=per_epoch, default=None)
@@ -245,13 +249,13 @@ def percent(share: float) -> str:
 
 
 def per_epoch(rung: RungResult) -> float:
-    """Seconds of an epoch of a rung that has a time."""
+    """Seconds of an epoch of a timed rung."""
     assert rung.timing is not None
     return rung.timing.seconds_per_epoch
 
 
 def epoch_time(rung: RungResult) -> str:
-    """The time of an epoch, with a star where it is scaled up from a part; or why there is none."""
+    """Time of an epoch as text, with a star if it is scaled up from a part; or the status of a rung without a time."""
     if rung.timing is None:
         return STATUS.get(rung.status, "")
     return seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
