@@ -1,4 +1,4 @@
-"""A launch's arguments in host memory, as drivers want them: one after the other, and a pointer to each."""
+"""Arguments of a launch in host memory, in the driver's format: packed bytes, and a pointer to each argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALIGNMENT = 64
 
 
 def laid_out(packed: tuple[Any, ...]) -> tuple[np.ndarray, Any]:
-    """Bytes of packed arguments, which the caller must hold, and an array of at least one pointer to each argument."""
+    """Bytes of packed arguments, which the caller must keep alive, and an array of pointers, one to each argument."""
     contents = [(np.uint64(value) if isinstance(value, int) else value).tobytes() for value in packed]
     offsets = list(accumulate((-(-len(content) // ALIGNMENT) * ALIGNMENT for content in contents), initial=0))
     held = np.zeros(offsets[-1] + 2 * ALIGNMENT, np.uint8)

@@ -1,4 +1,4 @@
-"""`Array`: memory of a device seen as an array, and views of it."""
+"""`Array`: array in the memory of a device, and views of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Array:
     """Contiguous row-major array in a device's memory, which kernels, `upload` and `download` read and write.
 
-    address : of the first element on the device. owner : object that holds the memory; views share it.
+    address : address of the first element on the device. owner : object that holds the memory; views share it.
     """
 
     device: Device
@@ -50,7 +50,7 @@ class Array:
         return Array(self.device, self.address, new, self.dtype, self.owner)
 
     def view(self, dtype: Any) -> Array:
-        """View of the memory as numbers of another type of the same size."""
+        """View of the memory as another dtype of the same size."""
         new = np.dtype(dtype)
         if new.itemsize != self.dtype.itemsize:
             raise LaunchError(
@@ -60,7 +60,7 @@ class Array:
         return Array(self.device, self.address, self.shape, new, self.owner)
 
     def __getitem__(self, rows: slice) -> Array:
-        """Consecutive rows: array[first:last]."""
+        """View of consecutive rows: array[first:last]."""
         first, last, step = rows.indices(len(self))
         if step != 1:
             raise LaunchError("a view of a device's array takes consecutive rows")
@@ -70,11 +70,11 @@ class Array:
         )
 
     def upload(self, host: np.ndarray, stream: Any = None) -> None:
-        """Fill the array from the host."""
+        """Copy an array of the host, of equal shape and dtype, into this array."""
         self.device.upload(self, host, stream)
 
     def download(self) -> np.ndarray:
-        """Copy on the host; waits until the device has finished."""
+        """Copy of the array on the host; waits until the device has finished."""
         out = np.empty(self.shape, self.dtype)
         self.device.download(out, self)
         return out

@@ -1,4 +1,4 @@
-"""`Device`: memory, kernels, streams and events. A GPU is one, and so is the emulator."""
+"""`Device`: memory, kernels, streams and events. Its implementations are a GPU and the emulator."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Say = Callable[[str], None] | None
 
 
 class Event(ABC):
-    """Point in a stream's work."""
+    """Point in the work of a stream."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until the work before it is done."""
+        """Wait until the work before the event is done."""
 
     @abstractmethod
     def seconds_since(self, earlier: Event) -> float:
@@ -37,31 +37,31 @@ class Event(ABC):
 
 
 class Stream(ABC):
-    """Work that is done in order, and may overlap with that of other streams."""
+    """Work that runs in order, and may overlap with the work of other streams."""
 
     @abstractmethod
     def record(self) -> Event:
-        """Record an event after all work that is queued so far."""
+        """Event recorded after all work that is queued so far."""
 
     @abstractmethod
     def wait(self, event: Event) -> None:
-        """Let work that is queued from now on wait for an event of another stream; the host does not wait."""
+        """Make work that is queued from now on wait for an event of another stream; the host does not wait."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all queued work is done; raises its errors."""
+        """Wait until all queued work is done, and raise its errors."""
 
 
 class Graph(ABC):
-    """Calls that are sent together, as one."""
+    """Calls that are queued together, by one call."""
 
     @abstractmethod
     def send(self, stream: Stream | None = None) -> None:
-        """Queue all of them, in their order, on a stream or on the device's own."""
+        """Queue all calls of the graph, in their order, on a stream or on the device's own."""
 
 
 class CallSequence(Graph):
-    """Calls sent one by one: a graph on a device that has none of its own."""
+    """Calls queued one by one: the graph of a device without native graphs."""
 
     def __init__(self, calls: list[Call]) -> None:
         self.calls = calls
@@ -74,9 +74,9 @@ class CallSequence(Graph):
 class Device(ABC):
     """Device that runs kernels.
 
-    stream : default stream. held : allocated bytes by purpose. name : for messages.
+    stream : default stream. held : allocated bytes by purpose. name : name in messages.
     hardware : name and compute capability, for which times measured on it hold; None if its times mean nothing.
-    capability : compute capability (major, minor) that kernels are compiled for; None if it runs those of every GPU.
+    capability : compute capability (major, minor) for which kernels are compiled; None if kernels for every GPU run.
     """
 
     hardware: str | None = None
@@ -88,7 +88,7 @@ class Device(ABC):
 
     @abstractmethod
     def kernel(self, path: Path | str | KernelSource, name: str) -> Kernel:
-        """Compiled kernel of a .cu file or source; a template is named with its arguments: "tiled<16, true>"."""
+        """Compiled kernel of a .cu file or source; the name of a template includes its arguments: "tiled<16, true>"."""
 
     @contextmanager
     def precompiling(self, find: FindKernels, say: Say = None) -> Iterator[None]:
@@ -101,10 +101,10 @@ class Device(ABC):
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        """Uninitialised memory, freed with its last reference; `what` names it in messages and in `held`."""
+        """Uninitialised array, freed with its last reference; `what` is its name in messages and in `held`."""
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        """Memory full of zeros."""
+        """Array of zeros; `what` is its name in messages and in `held`."""
         out = self.empty(shape, dtype, what)
         self.fill(out, 0)
         return out
@@ -117,23 +117,23 @@ class Device(ABC):
 
     @abstractmethod
     def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-        """Host memory that can be copied from and to while the host does something else."""
+        """Page-locked host array, which can be copied while the host runs other work."""
 
     @abstractmethod
     def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
-        """Set every byte."""
+        """Set every byte of an array to `byte`, queued."""
 
     @abstractmethod
     def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy a host array of equal shape and dtype; only queued if it is pinned memory and has a stream."""
+        """Copy a host array of equal shape and dtype to the device; only queued if it is pinned and has a stream."""
 
     @abstractmethod
     def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
-        """Copy to the host, as `upload`."""
+        """Copy an array to a host array of equal shape and dtype; only queued if it is pinned and has a stream."""
 
     @abstractmethod
     def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
-        """Copy within the device's memory, queued."""
+        """Copy an array to another one in the device's memory, queued."""
 
     def tensor_map(
         self, array: Array, rows: int | tuple[int, int, int], columns: int | None = None, to_tf32: bool = False
@@ -141,9 +141,9 @@ class Device(ABC):
         """Tensor map for kernels that copy tiles of rows of 128 bytes by the copy engine (TMA, compute capability 9.0).
 
         array : (rows, pitch) of 16 or 32 bits, rows at multiples of 16 bytes; or (images, rows, columns, channels).
-        rows : of a tile, 1 to 256; or images, rows and columns of a tile of images, 1 to 256 pixels in all.
-        columns : columns, or channels of a pixel, that belong to the matrix (default: all); others arrive as zeros.
-        to_tf32 : round floats to the nearest tf32.
+        rows : rows of a tile, 1 to 256; or images, rows and columns of a tile of images, 1 to 256 pixels in all.
+        columns : columns, or channels of a pixel, that belong to the matrix (default: all); others are copied as zeros.
+        to_tf32 : True to round floats to the nearest tf32.
         Raises LaunchError: the copy engine cannot copy tiles of this matrix.
         """
         self.check_own(array)
@@ -154,7 +154,7 @@ class Device(ABC):
         return TensorMap(array, width, tile, to_tf32, self._described(array, width, tile, to_tf32))
 
     def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
-        """Words of a tensor map, uint64, in the device's own format; zeros on a device on which nothing runs."""
+        """Words of a tensor map, uint64, in the device's own format; zeros on a device that runs nothing."""
         return np.zeros(WORDS, np.uint64)
 
     @abstractmethod
@@ -162,24 +162,24 @@ class Device(ABC):
         """Another stream."""
 
     def graph(self, calls: list[Call]) -> Graph:
-        """Calls as one thing that can be sent any number of times; on a GPU a CUDA graph."""
+        """Graph of calls, which can be queued any number of times; on a GPU a CUDA graph."""
         return CallSequence(list(calls))
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all work is done; raises its errors."""
+        """Wait until all work on the device is done, and raise its errors."""
 
     @abstractmethod
     def free_memory(self) -> int:
-        """Bytes that can still be allocated, as far as is known."""
+        """Free bytes of the device's memory, as far as known."""
 
     def check_own(self, array: Array) -> None:
-        """Raise `LaunchError` for an array in another device's memory."""
+        """Raise `LaunchError` if an array is in another device's memory."""
         if array.device is not self:
             raise LaunchError(f"an array of {array.device.name} is not in the memory of {self.name}")
 
     def check_copy(self, array: Array, host: np.ndarray) -> None:
-        """Raise `LaunchError` where an array cannot be copied from or to this array of the host."""
+        """Raise `LaunchError` if an array and a host array cannot be copied to each other."""
         self.check_own(array)
         if host.shape != array.shape or host.dtype != array.dtype:
             raise LaunchError(
@@ -190,13 +190,13 @@ class Device(ABC):
             raise LaunchError("the host's array is not contiguous: numpy.ascontiguousarray makes it so")
 
     def check_room(self, needs: Mapping[str, int]) -> None:
-        """Raise `OutOfMemoryError` where buffers of these sizes in bytes do not fit; the message lists the largest."""
+        """Raise `OutOfMemoryError` if buffers of these sizes in bytes do not fit; the message lists the largest."""
         free = self.free_memory()
         if sum(needs.values()) > free:
             raise OutOfMemoryError(self.out_of_memory(needs, free))
 
     def out_of_memory(self, needs: Mapping[str, int], free: int) -> str:
-        """One line with the bytes that are needed, buffer by buffer, and those that are free."""
+        """Message with the bytes that each buffer needs, and the free bytes."""
         largest = sorted(needs.items(), key=lambda item: -item[1])
         shown = ", ".join(f"{what} {megabytes(size)}" for what, size in largest[:8])
         more = f" and {len(largest) - 8} smaller ones" if len(largest) > 8 else ""
@@ -206,9 +206,9 @@ class Device(ABC):
         )
 
     def close(self) -> None:
-        """Release what the device holds."""
+        """Release the device's resources."""
 
 
 def megabytes(size: int) -> str:
-    """Text of a size, 12.3 MB."""
+    """Text of a number of bytes, as "12.3 MB"."""
     return f"{size / 1e6:,.1f} MB" if math.isfinite(size) else "any amount"

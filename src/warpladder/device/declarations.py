@@ -1,7 +1,7 @@
 """Declarations of kernels, read from a .cu file: names, templates and parameters.
 
-`extern "C" __global__ void add(const float* __restrict__ x, float* y, int n)` takes an array of float32, another
-and an int. Template kernels are named with their arguments, `tiled<16, true>`; a type parameter is replaced by its
+`extern "C" __global__ void add(const float* __restrict__ x, float* y, int n)` takes two arrays of float32
+and an int. The name of a template kernel includes its arguments, `tiled<16, true>`; a type parameter is replaced by its
 argument.
 """
 
@@ -34,7 +34,7 @@ _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
 
 
 def names(source: KernelSource) -> list[str]:
-    """Kernels of a source in order, with namespaces, without template arguments; `KernelError` if one is unreadable."""
+    """Names of a source's kernels in order, with namespaces. Raises `KernelError` for an unreadable one. x"""
     found, unread = _kernels(source)
     for reason in unread.values():
         raise KernelError(reason)
@@ -42,23 +42,23 @@ def names(source: KernelSource) -> list[str]:
 
 
 def readable(source: KernelSource) -> list[str]:
-    """Kernels of a source without those whose head cannot be read."""
+    """Names of a source's kernels whose head can be read."""
     return [full for full, _ in _kernels(source)[0]]
 
 
 def unreadable(source: KernelSource) -> dict[str, str]:
-    """Kernels whose head cannot be read, each with the reason why it cannot be called."""
+    """Reasons by name why kernels whose head cannot be read cannot be called."""
     return _kernels(source)[1]
 
 
 def span(source: KernelSource, name: str) -> tuple[int, int]:
-    """Positions in a source's text at which a readable kernel begins and its body opens."""
+    """Positions in a source's text of a readable kernel's beginning and of its body's opening brace."""
     match = next(match for full, match in _kernels(source)[0] if full == name)
     return match.start(), match.end() - 1
 
 
 def instantiated(source: KernelSource) -> list[str]:
-    """Template instances named in a source by `template __global__ void k<float>(float*);` or a line `// instance:`."""
+    """Names of template instances, from `template __global__ void k<float>(float*);` or `// instance:` lines."""
     known = templates(source)
     found = [(match["name"], " ".join(match["given"].split())) for match in _INSTANCE.finditer(code(source))]
     explicit = [full + given for name, given in found for full in known if full == name or full.endswith(f"::{name}")]
@@ -83,7 +83,7 @@ def templates(source: KernelSource) -> dict[str, str]:
 
 @cache
 def signature(source: KernelSource, name: str) -> Signature:
-    """Signature of a kernel, whose namespace may be left out if its name is unique; `KernelError` if it is missing."""
+    """Signature of a kernel, without namespace if the name is unique. Raises `KernelError` if it is missing."""
     plain, _, given = name.partition("<")
     plain = plain.strip()
     read, unread = _kernels(source)
@@ -111,7 +111,7 @@ def signature(source: KernelSource, name: str) -> Signature:
 
 @cache
 def code(source: KernelSource) -> str:
-    """Text with blanks for comments; every letter stays at its position."""
+    """Source text with blanks in place of comments; all positions stay."""
     return _COMMENT.sub(_blanks, source.text)
 
 

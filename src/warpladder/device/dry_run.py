@@ -1,4 +1,4 @@
-"""Dry runs: devices that run nothing and drop what is uploaded, and `kernels_of`, the kernels that some work needs."""
+"""Dry runs: devices that run nothing and drop uploads, and `kernels_of`, the kernels that some work needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALIGNED = 512
 
 
 class IdleEvent(Event):
-    """Moment on a stream on which nothing happens."""
+    """Event on a stream that runs nothing."""
 
     def synchronize(self) -> None:
         pass
@@ -36,7 +36,7 @@ class IdleEvent(Event):
 
 
 class IdleStream(Stream):
-    """Stream on which nothing is queued."""
+    """Stream that queues nothing."""
 
     def record(self) -> Event:
         return IdleEvent()
@@ -49,16 +49,16 @@ class IdleStream(Stream):
 
 
 class IdleAllocation:
-    """Owner of an array that has no memory: its bytes are counted while it lives."""
+    """Owner of an array without memory: its bytes are counted while it lives."""
 
 
 class IdleDevice(Device):
-    """Device that runs nothing. Its memory is counted and never allocated; nothing can be downloaded."""
+    """Device that runs nothing. Its memory is counted but never allocated; nothing can be downloaded."""
 
     _next = ALIGNED  # address of the next array
 
     def place(self, shape: tuple[int, ...], dtype: Any, owner: object) -> Array:
-        """Array at an address of its own; `owner` lives as long as the array."""
+        """Array at an unused address; `owner` lives as long as the array."""
         array = Array(self, self._next, tuple(map(int, shape)), np.dtype(dtype), owner)
         self._next += -(-max(1, array.nbytes) // ALIGNED) * ALIGNED
         return array
@@ -107,10 +107,10 @@ class RecordedLaunch(Launch):
 
 
 class RecordedKernel(Kernel):
-    """Kernel of which only the signature is known."""
+    """Kernel with only a signature."""
 
     def blocks_at_once(self, block: Dim3, shared: int) -> int:
-        """Any number of blocks: the device that runs the kernel checks them."""
+        """Number of blocks without limit: the device that runs the kernel checks it."""
         return self.device.limits.grid[0]
 
     def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> RecordedLaunch:
@@ -118,7 +118,7 @@ class RecordedKernel(Kernel):
 
 
 class RecordingDevice(IdleDevice):
-    """Device with another one's limits that compiles nothing; `requested` has kernels by file and name, in order."""
+    """Device with another device's limits that compiles nothing; `requested` has kernels by file and name, in order."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -138,14 +138,14 @@ class RecordingDevice(IdleDevice):
         return self.place(shape, dtype, self)
 
     def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
-        """Copy nothing: a dry run reads no numbers."""
+        """Do nothing: a dry run reads no numbers."""
 
     def free_memory(self) -> int:
         return self.device.free_memory()
 
 
 def kernels_of(device: Device, work: Callable[[Device], object]) -> list[tuple[Path | KernelSource, str]]:
-    """Kernels that some work needs, by file and name, in order; an error ends the dry run without being raised."""
+    """Kernels that `work` needs, by file and name, in order; an error ends the dry run without being raised."""
     recorder = RecordingDevice(device)
     with warnings.catch_warnings(), suppress(Exception):
         warnings.simplefilter("ignore")

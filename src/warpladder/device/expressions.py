@@ -46,7 +46,7 @@ _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 
 
 def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
-    """Value of an expression; `ConfigError` for unreadable text, an unknown name, division by zero, more than 64 bits.
+    """Value of an expression. Raises `ConfigError`: unreadable text, unknown name, division by zero, more than 64 bits.
 
     text : numbers, names, + - * / % << and parentheses; sizeof(float); true and false. A number is its own value.
     """
@@ -98,7 +98,7 @@ def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
 
 
 def whole(text: str | Number, values: Mapping[str, Number], what: str) -> int:
-    """Size, a whole number of at least 0; `ConfigError` for another value, `what` for its message."""
+    """Value of an expression as an integer of at least 0. Raises `ConfigError`, with `what`, for another value."""
     found = evaluate(text, values)
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
         raise ConfigError(f"{what} wants a whole number, got {text if text == found else f'{text} = {found}'}")

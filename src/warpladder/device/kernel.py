@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Call(ABC):
-    """Work for a device: prepared once, sent any number of times.
+    """Work for a device: prepared once, queued any number of times.
 
-    touches : memory that it reads and writes; None if that is not known.
+    touches : memory that it reads and writes; None if unknown.
     product : matrix product that the call computes or finishes, if a tuner chooses its tiles, or None.
     products : number of matrix products that it computes: y, dx and dw of a layer are one each.
     """
@@ -33,11 +33,11 @@ class Call(ABC):
 
     @abstractmethod
     def send(self, stream: Stream | None = None) -> None:
-        """Queue it on a stream, or on the device's own."""
+        """Queue the call on a stream, or on the device's own."""
 
 
 class Launch(Call):
-    """Launch of a kernel with its configuration and arguments: checked once, sent any number of times."""
+    """Launch of a kernel with its configuration and arguments: checked once, queued any number of times."""
 
     def __init__(self, kernel: Kernel, config: LaunchConfig) -> None:
         self.kernel, self.config = kernel, config
@@ -52,7 +52,7 @@ class Launch(Call):
 
 
 class Kernel(ABC):
-    """Compiled kernel on a device, with its source, its signature and the resources that it needs."""
+    """Compiled kernel on a device, with its source, its signature and its resources."""
 
     def __init__(self, device: Device, source: KernelSource, signature: Signature, resources: Resources) -> None:
         self.device, self.source, self.signature, self.resources = device, source, signature, resources
@@ -66,12 +66,13 @@ class Kernel(ABC):
         self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any,
         shared: int = 0, cooperative: bool = False, cluster: int | tuple[int, ...] = 1,
     ) -> Launch:  # fmt: skip
-        """Launch with these arguments; `KernelError` or `LaunchError` for arguments that do not fit.
+        """Launch with these arguments. Raises `KernelError` or `LaunchError` if they do not fit.
 
         grid, block : blocks, and threads in a block, along x, y and z.
         *arguments : an `Array` for each pointer (None for a null pointer), a number for anything else.
         shared : bytes of dynamic shared memory.
-        cooperative : run all blocks concurrently, for kernels that wait for the whole grid, which must fit the device.
+        cooperative : True to run all blocks concurrently, for kernels that wait for the whole grid, which must fit the
+        device.
         cluster : blocks in a cluster along x, y and z, which divides the grid.
         """
         config = LaunchConfig(dim3(grid), dim3(block), shared, cooperative, dim3(cluster))
@@ -91,4 +92,4 @@ class Kernel(ABC):
 
     @abstractmethod
     def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> Launch:
-        """Launch that has passed all checks, and owns the arrays among `arguments`."""
+        """Launch of arguments that have passed all checks; it owns the arrays among `arguments`."""

@@ -1,7 +1,7 @@
-"""Limits of a device's launches, and the check of every launch before it is sent.
+"""Limits of a device's launches, and the check of every launch before it is queued.
 
-A launch beyond the limits fails on a GPU with an error code. A program that does not read the code goes on, and trains
-with gradients that were never written (report S1).
+A launch beyond the limits fails on a GPU with an error code. A program that does not read the code continues, and
+trains with gradients that were never written (report S1).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SHARED_PER_BLOCK = 1024
 class Limits:
     """Limits of one device, sizes in bytes.
 
-    shared_per_block : static and dynamic shared memory of a block by default. shared_opt_in : the most on request.
-    registers_per_block : 32-bit registers of a block together, and of a multiprocessor.
+    shared_per_block : static and dynamic shared memory of a block by default. shared_opt_in : maximum on request.
+    registers_per_block : 32-bit registers of a block, and of a multiprocessor.
     threads_per_multiprocessor, blocks_per_multiprocessor, shared_per_multiprocessor : resident at the same time.
     shared_reserved : shared memory that the system takes of each block; 0 before compute capability 8.
-    cluster : most blocks in a cluster; 1 without clusters. warp : threads of a warp.
+    cluster : largest number of blocks in a cluster; 1 without clusters. warp : threads of a warp.
     peaks : FLOP/s by unit and precision; None for a device that is this CPU.
-    bandwidth : bytes/s of its memory, by clock and width; None if they are not known.
+    bandwidth : bytes/s of its memory, from clock and width; None if unknown.
     """
 
     device: str
@@ -58,9 +58,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Resources:
-    """Needs of a compiled kernel: registers of a thread, bytes of static shared and local (spilled) memory.
+    """Resources of a compiled kernel: registers of a thread, bytes of static shared and local (spilled) memory.
 
-    threads_per_block : most threads of a block.
+    threads_per_block : largest number of threads of a block.
     """
 
     registers: int = 0
@@ -73,10 +73,10 @@ class Resources:
 
 
 class LaunchConfig(NamedTuple):
-    """Configuration of a launch: (x, y, z) blocks and threads, bytes of dynamic shared memory.
+    """Grid, block, shared memory and cluster of a launch: (x, y, z) blocks and threads, bytes of dynamic shared memory.
 
     cooperative : True if all blocks run concurrently, so that the grid can wait for itself.
-    cluster : (x, y, z) neighbouring blocks that run concurrently and reach each other's shared memory.
+    cluster : (x, y, z) neighbouring blocks that run concurrently and access each other's shared memory.
     """
 
     grid: Dim3

@@ -1,4 +1,4 @@
-"""Occupancy: the share of a multiprocessor's threads that one kernel can keep there at a time."""
+"""Occupancy: the share of a multiprocessor's threads that one kernel can occupy at a time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ REGISTERS_PER_WARP = 256  # registers are handed out to warps in such steps
 
 
 def blocks_per_multiprocessor(block: Dim3, shared: int, resources: Resources, limits: Limits) -> int:
-    """Blocks of a launch that fit a multiprocessor, by its limits of threads, registers, shared memory and blocks."""
+    """Number of a launch's blocks that fit a multiprocessor, by threads, registers, shared memory and blocks."""
     return min(blocks_by_limit(block, shared, resources, limits).values())
 
 
 def blocks_by_limit(block: Dim3, shared: int, resources: Resources, limits: Limits) -> dict[str, int]:
-    """Blocks of a launch that fit a multiprocessor by each limit alone, by the limit's name."""
+    """Number of a launch's blocks that fit a multiprocessor by each limit alone, by the limit's name."""
     warps = -(-math.prod(block) // limits.warp)
     most = {
         "blocks": limits.blocks_per_multiprocessor,
@@ -31,7 +31,7 @@ def blocks_by_limit(block: Dim3, shared: int, resources: Resources, limits: Limi
 
 
 def occupancy(block: Dim3, shared: int, resources: Resources, limits: Limits) -> float:
-    """Resident threads over possible threads of a multiprocessor, 0 to 1, for a grid that fills the device."""
+    """Occupancy: resident over possible threads of a multiprocessor, 0 to 1, for a grid that fills the device."""
     warps = -(-math.prod(block) // limits.warp)
     return (
         blocks_per_multiprocessor(block, shared, resources, limits)

@@ -1,4 +1,4 @@
-"""Precompilation: with the first kernel that is not compiled, all others that a dry run (`dry_run.py`) finds."""
+"""Precompilation: with the first kernel that is not compiled, all kernels that a dry run (`dry_run.py`) finds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CompilationUnit(Protocol):
 
     @property
     def source(self) -> KernelSource:
-        """The source of the kernels."""
+        """Source of the kernels."""
 
 
 SomeUnit = TypeVar("SomeUnit", bound=CompilationUnit)
@@ -48,7 +48,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
 
     @abstractmethod
     def unit(self, source: KernelSource, name: str) -> SomeUnit:
-        """Unit in which a kernel is compiled; `KernelError` if there is no such kernel."""
+        """Unit with which a kernel is compiled. Raises `KernelError` if there is no such kernel."""
 
     @abstractmethod
     def is_compiled(self, unit: SomeUnit) -> bool:
@@ -56,7 +56,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
 
     @abstractmethod
     def compile_unit(self, unit: SomeUnit) -> object:
-        """Compile a unit into the cache; `KernelError` with the compiler's error."""
+        """Compile a unit into the cache. Raises `KernelError` with the compiler's error."""
 
     @property
     @abstractmethod
@@ -64,7 +64,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
         """Folder of the cache of compiled kernels, or None."""
 
     def precompile(self, source: KernelSource, name: str) -> None:
-        """Compile, if this kernel is not compiled, all that the enclosing `precompiling` finds; errors are dropped."""
+        """Compile all kernels that the enclosing `precompiling` finds, if this one is not compiled; ignore errors."""
         if self._find is None or self.is_compiled(self.unit(source, name)):
             return
         (find, say), self._find = self._find, None
@@ -80,7 +80,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
 def compile_concurrently(compilations: Sequence[Callable[[], object]], folder: Path | None, say: Say) -> None:
     """Run compilations on one thread for each core, in this order; a single one is left to the request for its kernel.
 
-    compilations : their `KernelError`s are ignored: the request for the kernel raises it again.
+    compilations : functions whose `KernelError`s are ignored: the request for the kernel raises them again.
     folder : cache of the results, for the messages. say : called with the number of kernels, and with their seconds.
     """
     if len(compilations) < 2:

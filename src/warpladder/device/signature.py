@@ -1,4 +1,4 @@
-"""Parameters of kernels, and arguments checked and packed for them."""
+"""Parameters of kernels, and the check and packing of their arguments."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .tensormap import TensorMap
 class Parameter:
     """Parameter of a kernel.
 
-    type : as in the source, without const and restrict: "float", "float4", "int".
-    dtype : of one element; structured for a struct of the source. width : elements in a value: 4 for float4.
-    alignment : of a value, in bytes. pointer, const : True if it points to device memory, and only reads it.
-    members : of a struct or vector passed by value: its numbers and pointers, "p.n" and "p.x", with their offsets.
+    type : type as in the source, without const and restrict: "float", "float4", "int".
+    dtype : dtype of one element; structured for a struct of the source. width : elements in a value: 4 for float4.
+    alignment : alignment of a value, in bytes. pointer, const : True if it points to device memory, and only reads it.
+    members : offset and parameter of each number or pointer, "p.n" and "p.x", in a struct or vector passed by value.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Parameter:
 class Signature:
     """Name of a kernel, with namespace and template arguments, and its parameters.
 
-    bounds : most threads of a block by __launch_bounds__, as in the source with template arguments inserted; or "".
+    bounds : largest number of threads of a block by __launch_bounds__, as text with template arguments inserted; or "".
     """
 
     name: str
@@ -57,8 +57,8 @@ class Signature:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     def pack(self, device: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments for a device: addresses (int) of arrays, NumPy scalars and structs; `KernelError` if one does not
-        fit.
+        """Packed arguments for a device: addresses (int) of arrays, NumPy scalars and structs. Raises `KernelError` if
+        one does not fit.
 
         A struct is a mapping of its members, {"n": 5, "size.x": 2, "x": array}.
         """
@@ -121,5 +121,5 @@ class Signature:
 
 @cache
 def _held(dtype: np.dtype) -> range:
-    """Range of the whole numbers of a type."""
+    """Range of the integers of a dtype."""
     return range(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1)

@@ -1,6 +1,6 @@
 """Source of a kernel: one .cu file with the project's headers inserted.
 
-This one text is compiled, cached and shown. A cache that is keyed by it cannot go stale when a header changes, and
+This one text is compiled, cached and shown. It is the cache's key, so that a changed header cannot leave a stale entry;
 neither NVRTC nor a C++ compiler needs a path to the headers.
 """
 
@@ -34,9 +34,9 @@ _ARCH_NAME = re.compile(r"sm_\d{2,3}[af]?")
 class KernelSource:
     """Self-contained .cu file.
 
-    text : each `#include "..."` is replaced by that header, once, between #line directives with the original file and
-    line. Includes in angle brackets and of the CUDA toolkit stay: they are the compiler's. headers : those inserted, in
-    order.
+    text : source in which each `#include "..."` is replaced by the header, once, between #line directives with the
+    original file and line. Includes in angle brackets and of the CUDA toolkit stay for the compiler. headers : inserted
+    headers, in order.
     """
 
     path: Path
@@ -45,12 +45,12 @@ class KernelSource:
 
     @cached_property
     def digest(self) -> str:
-        """Names the text in caches: 64 hexadecimal digits."""
+        """Hash of the text, its name in caches: 64 hexadecimal digits."""
         return sha256(self.text.encode()).hexdigest()
 
     @cached_property
     def archs(self) -> tuple[str, ...]:
-        """Architectures on the line `// arch: sm_90a`, or `ARCHS` without one; `KernelError` for an unknown word."""
+        """Architectures on the line `// arch: sm_90a`, else `ARCHS`. Raises `KernelError` for an unknown word."""
         found = [word for line in self._declared("arch") for word in line.replace(",", " ").split()]
         for word in found:
             if not _ARCH_NAME.fullmatch(word):
@@ -59,7 +59,7 @@ class KernelSource:
 
     @cached_property
     def instances(self) -> tuple[str, ...]:
-        """Instances of template kernels that are compiled with all of the file: `// instance: tiled<16>; tiled<8>`."""
+        """Instances of template kernels to compile with the whole file: `// instance: tiled<16>; tiled<8>`."""
         names = (name.strip() for line in self._declared("instance") for name in line.split(";"))
         return tuple(dict.fromkeys(filter(None, names)))
 
@@ -82,7 +82,7 @@ class KernelSource:
 
 
 def read(path: Path | str | KernelSource) -> KernelSource:
-    """Source of a file with its includes, or a source as it is; `KernelError` names a file that is no text."""
+    """Source of a file with its includes, or `path` itself if it is a source. Raises `KernelError` if unreadable."""
     if isinstance(path, KernelSource):
         return path
     path = Path(path).resolve()
@@ -96,9 +96,7 @@ def read(path: Path | str | KernelSource) -> KernelSource:
 
 
 def assembled(path: Path, text: str) -> KernelSource:
-    """The source that a program has written, not a person: its headers are looked for next to `path`, a file that need
-    not exist and that names the source in messages.
-    """
+    """Source of generated text. `path` need not exist: it names the source, and headers are searched next to it."""
     headers: list[Path] = []
     return KernelSource(path, f'#line 1 "{path.as_posix()}"\n{_expanded(path, text, headers)}', tuple(headers))
 
@@ -108,7 +106,7 @@ _read: dict[Path, tuple[KernelSource, tuple[tuple[int, int] | None, ...]]] = {}
 
 
 def _stamps(source: KernelSource) -> tuple[tuple[int, int] | None, ...]:
-    """Time and size of a source's files, which change when one of them is edited; None for one that is gone."""
+    """Time and size of each of a source's files, which change with an edit; None for a missing file."""
     return tuple(map(_stamp, (source.path, *source.headers)))
 
 
@@ -131,7 +129,7 @@ def _inlined(path: Path, seen: list[Path], asked: str) -> str:
 
 
 def _expanded(path: Path, text: str, seen: list[Path]) -> str:
-    """A file's text with its headers in it; `seen` gains those that are new."""
+    """Text of a file with its headers inserted; new headers are appended to `seen`."""
 
     def replace(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1

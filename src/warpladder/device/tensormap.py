@@ -1,4 +1,4 @@
-"""`TensorMap`: a matrix in a device's memory and its tiles, as a GPU's copy engine (TMA) needs them."""
+"""`TensorMap`: a matrix in a device's memory and its tiles, in the format of a GPU's copy engine (TMA)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TensorMap:
     array : matrix (rows, pitch), or (images, rows, columns, channels), which the map keeps alive.
     columns : columns, or channels of a pixel, that belong to the matrix; others are copied as zeros, as beyond an edge.
     tile : (rows, columns), or (images, rows, columns, channels). to_tf32 : True if floats are rounded to tf32.
-    words : (16,) uint64, in the device's own format.
+    words : (16,) uint64, map in the device's own format.
     """
 
     array: Array

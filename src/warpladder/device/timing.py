@@ -1,4 +1,4 @@
-"""Device time of calls: graphs of their repetitions between two events, so that the host's time does not count."""
+"""Device time of calls: graphs of their repetitions between two events, without the host's time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 100  # repetitions
 
 
 def clocked(device: Device, graph: Graph) -> float:
-    """Seconds that the device takes for a graph; `DeviceError` if the clock gives an impossible time."""
+    """Seconds of a graph on the device. Raises `DeviceError` if the clock gives an impossible time."""
     begin = device.stream.record()
     graph.send()
     end = device.stream.record()
@@ -26,7 +26,7 @@ def clocked(device: Device, graph: Graph) -> float:
 
 
 def in_turn(device: Device, works: list[list[Call]]) -> list[float]:
-    """Least seconds of each list of calls over rounds that time all lists once, so that a slow moment falls on all."""
+    """Minimum of each list's seconds, over rounds that time all lists once, so that slow moments affect all."""
     repeated = []
     for calls in works:
         once = device.graph(calls)

@@ -1,4 +1,4 @@
-"""`Touches`: the memory that a call reads and writes, so that it is known which calls may run at the same time."""
+"""`Touches`: the memory that a call reads and writes, which decides which calls may run concurrently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tensormap import TensorMap
 
 @dataclass(frozen=True)
 class Touches:
-    """Ranges of device addresses that a call only reads, and those that it may write and read."""
+    """Ranges of device addresses that a call only reads, and ranges that it may write and read."""
 
     reads: tuple[range, ...]
     writes: tuple[range, ...]
@@ -24,7 +24,7 @@ class Touches:
 
 
 def touches(signature: Signature, arguments: tuple[Any, ...]) -> Touches:
-    """Memory that a kernel reads and writes: read only through pointers to const, and never beyond an array."""
+    """Memory that a kernel reads and writes: only reads through pointers to const, and nothing beyond an array."""
     reads: list[range] = []
     writes: list[range] = []
     for parameter, argument in zip(signature.parameters, arguments, strict=True):
@@ -38,7 +38,7 @@ def touches(signature: Signature, arguments: tuple[Any, ...]) -> Touches:
 
 
 def _leaves(parameter: Parameter, argument: Any) -> list[tuple[Parameter, Any]]:
-    """An argument's pointers and numbers, those of a struct one by one."""
+    """Pointers and numbers of an argument, each member of a struct separately, with their parameters."""
     if isinstance(argument, Mapping):
         return [(member, argument[member.name[len(parameter.name) + 1 :]]) for member in parameter.leaves]
     return [(parameter, argument)]

@@ -1,6 +1,6 @@
-"""C's types as NumPy's, for pointers and numbers.
+"""C's types as NumPy's dtypes, for pointers and numbers.
 
-Built-in types are known, and a source's typedefs, `using`, macros and structs, as NumPy's structured types.
+Built-in types are known; a source's typedefs, `using`, macros and structs become NumPy's structured dtypes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import numpy as np
 class Type:
     """C type.
 
-    dtype : of one element; a pointer in a struct is a uint64. width : elements in one value: 4 for float4.
-    alignment : of a value's address. members : numbers and pointers of a struct, those of its members included.
+    dtype : dtype of one element; a pointer in a struct is a uint64. width : elements in one value: 4 for float4.
+    alignment : alignment of a value's address, in bytes. members : numbers and pointers of a struct, including nested
+    ones.
     """
 
     dtype: np.dtype
@@ -36,8 +37,8 @@ class Type:
 class Member:
     """Number or pointer in a struct.
 
-    path : ".n", ".size.x", ".taps[2]". offset : in bytes, from the beginning of the struct.
-    type : as in the source, without const, of a pointer its target's. kind : of the number or target.
+    path : ".n", ".size.x", ".taps[2]". offset : bytes from the beginning of the struct.
+    type : type as in the source, without const; a pointer's target type. kind : C type of the number or target.
     pointer, const : True if it is a pointer; True if its target is constant.
     """
 
@@ -92,7 +93,7 @@ _MEMBER = re.compile(r"(?P<name>\w+)\s*(?P<sizes>(?:\[\s*\d+\s*\]\s*)*)")
 
 def resolve(name: str, code: str, instead: Mapping[str, str] | None = None) -> Type | None:
     """Type of this name in a source; None if it has no fixed layout. Structs may hold pointers, of which no array can
-    be made.
+    be created.
 
     name : "const float", "unsigned char", "u8", "struct Particle"; without the star of a pointer.
     code : the source's text without comments. instead : types of a template's parameters.
@@ -101,7 +102,7 @@ def resolve(name: str, code: str, instead: Mapping[str, str] | None = None) -> T
 
 
 def members(kind: Type) -> tuple[Member, ...]:
-    """Members of a type that is no single number: its numbers and pointers; of float4 .x, .y, .z and .w."""
+    """Numbers and pointers in a value of a type that is not a single number; for float4 .x, .y, .z and .w."""
     if kind.members or kind.width == 1:
         return kind.members
     one = Type(kind.dtype, 1, kind.dtype.itemsize)
@@ -131,7 +132,7 @@ def _resolve(name: str, code: str, instead: Mapping[str, str], depth: int) -> Ty
 
 
 def _arithmetic(words: list[str]) -> Type | None:
-    """int, unsigned long long, short unsigned int, ...: the words may come in any order."""
+    """Arithmetic type of words in any order: int, unsigned long long, short unsigned int, ...; None for others."""
     sign, kinds = "u" if "unsigned" in words else "i", set(words) - {"unsigned", "signed"}
     if kinds in ({"float"}, {"double"}, {"bool"}) and len(words) == 1:
         return _plain({"float": np.float32, "double": np.float64, "bool": np.bool_}[words[0]])
@@ -142,7 +143,7 @@ def _arithmetic(words: list[str]) -> Type | None:
 
 
 def _struct(members: str, alignment: int, code: str, depth: int) -> Type | None:
-    """The layout that C gives a struct: each member at the next multiple of its alignment."""
+    """Type with C's struct layout: each member at the next multiple of its alignment; None for unknown members."""
     names: list[str] = []
     formats: list[Any] = []
     offsets: list[int] = []
@@ -196,7 +197,7 @@ def has_pointers(kind: Type) -> bool:
 def _inside(
     name: str, sizes: tuple[int, ...], offset: int, kind: Type, target: Type, named: tuple[str, bool, bool]
 ) -> list[Member]:
-    """Leaves that one member adds to its struct: itself, or each number in it."""
+    """Numbers and pointers that one member adds to its struct: itself, or each number in it."""
     out = []
     for number, index in enumerate(np.ndindex(*sizes)):
         path, at = f".{name}{''.join(f'[{i}]' for i in index)}", offset + number * kind.size

@@ -25,7 +25,7 @@ DRAWN = 8
 @dataclass(frozen=True)
 class Optimizer(metaclass=ByName):
     """Optimizer and its settings, with the names and meaning of `torch.optim`; learning_rate : at least 0, before a
-    schedule.
+    schedule's factor.
 
     warpladder knows a derived class by its name. The folder of the class holds its step: `reference.py`, and any of
     `array.py`, `loops.py`, `step.cu` and `jax.py`. A rung whose file is missing reports it.
@@ -55,7 +55,7 @@ class Optimizer(metaclass=ByName):
         self.check()
 
     def check(self) -> None:
-        """Raise `ConfigError` if settings contradict each other. Numbers are already finite and at least 0."""
+        """Raise `ConfigError` if settings contradict each other. Numbers have been checked: finite and at least 0."""
 
     @property
     def name(self) -> str:
@@ -74,30 +74,31 @@ class Optimizer(metaclass=ByName):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Names of the optimizer's arrays, at most two, as in `torch.optim`; shaped as the parameters, first zero."""
+        """Names of the optimizer's arrays, at most two, as in `torch.optim`: each shaped as the parameters, first 0."""
         return ()
 
     @property
     def steady(self) -> bool:
-        """True if `numbers` are the same at every step of one rate."""
+        """True if `numbers` are equal at every step with one rate."""
         return True
 
     @property
     def stores(self) -> int:
-        """Roundings per step at the size of the parameter itself: one when the sum is stored, more if it has parts."""
+        """Roundings per step at the parameter's magnitude: one of the stored sum, more if it has several parts."""
         return 1
 
     def host_rounding(self, number: int) -> float:
-        """Largest relative difference between two programs' update `number`, from 1, by the rounding of the numbers
-        that a host computes in float64: for a proof's bounds.
+        """Bound of the relative difference between two programs' update `number`, from 1, by the rounding of the
+        numbers that a host computes in float64: for a proof's tolerances.
         """
         return 0.0
 
     def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
-        """Slots (count,) float64 of a tensor after a few updates, by name: in a proof, slots of zero may hide an error.
+        """Slots (count,) float64 of a tensor after a few random updates, by name: in a proof, zero slots may hide an
+        error.
 
-        The updates' gradients have the root mean square of `gradient` (count,), either sign and sizes within a factor
-        of 2, so that a division by the root of their mean square magnifies all rounding errors alike.
+        The updates' gradients have the root mean square of `gradient` (count,), either sign and magnitudes within a
+        factor of 2, so that a division by the root of their mean square magnifies all rounding errors equally.
         """
         step, count, size = self.form("reference").step, len(gradient), math.sqrt((gradient**2).mean())
         slots = dict.fromkeys(self.slots, 0.0 * params)
@@ -125,14 +126,14 @@ class Optimizer(metaclass=ByName):
 
     @classmethod
     def form(cls, name: str) -> ModuleType:
-        """Module of the optimizer's folder: `form("reference")` is reference.py; `ConfigError` if it is missing."""
+        """Module of the optimizer's folder: `form("reference")` is reference.py. Raises `ConfigError` if missing."""
         if reason := cls.lacks(f"{name}.py"):
             raise ConfigError(reason)
         return import_module(f".{name}", cls.__module__)
 
     @classmethod
     def lacks(cls, file: str) -> str | None:
-        """Reason if the optimizer's folder lacks a file, for instance "step.cu"; None if it has it."""
+        """Reason why the optimizer's folder lacks a file, for instance "step.cu"; None if it has it."""
         if not hasattr(import_module(cls.__module__), "__path__"):
             place = f"{cls.__name__.lower()}/__init__.py"
             return (

@@ -41,11 +41,11 @@ class Schedule(metaclass=ByName):
         self.check()
 
     def check(self) -> None:
-        """Raise `ConfigError` if settings make no sense. Numbers are already finite and at least 0."""
+        """Raise `ConfigError` if settings are invalid. Numbers have been checked: finite and at least 0."""
 
     @property
     def steady(self) -> bool:
-        """True if the rate is the same at every step."""
+        """True if the rate is equal at every step."""
         return False
 
     @property
@@ -54,7 +54,7 @@ class Schedule(metaclass=ByName):
         return False
 
     def over(self, epochs: int) -> Schedule:
-        """Schedule that has the rates of a run of this many epochs in a run of any length."""
+        """Schedule with the rates of a run of `epochs` epochs, for a run of any length."""
         return self
 
     def described(self) -> str:
@@ -88,7 +88,7 @@ class Schedule(metaclass=ByName):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """Learning rate of the optimizer at every step."""
+    """Schedule with the optimizer's learning rate at every step."""
 
     @property
     def steady(self) -> bool:
@@ -102,12 +102,12 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class StepDecay(Schedule):
-    """Rate that is multiplied by `gamma` every `every` epochs, as by `torch.optim.lr_scheduler.StepLR`.
+    """Schedule whose rate is multiplied by `gamma` every `every` epochs, as by `torch.optim.lr_scheduler.StepLR`.
 
     Parameters
     ----------
     every : float
-        Epochs between two falls, above 0.
+        Epochs between two multiplications, above 0.
     gamma : float
         Factor of the rate.
     """
@@ -127,8 +127,8 @@ class StepDecay(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """Rate that falls along half a cosine to `least`, as by `torch.optim.lr_scheduler.CosineAnnealingLR`, but at each
-    step.
+    """Schedule whose rate falls along half a cosine to `least`, as by `torch.optim.lr_scheduler.CosineAnnealingLR`, but
+    at each step.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class Cosine(Schedule):
 
 @dataclass(frozen=True)
 class OneCycle(Schedule):
-    """Rate that rises along half a cosine to the optimizer's rate, then falls along half a cosine, as by
+    """Schedule whose rate rises along half a cosine to the optimizer's rate, then falls along half a cosine, as by
     `torch.optim.lr_scheduler.OneCycleLR` with `cycle_momentum=False`; the optimizer's rate is its `max_lr`.
 
     Parameters
@@ -168,7 +168,7 @@ class OneCycle(Schedule):
     div_factor : float
         Optimizer's rate divided by the rate of the first step.
     final_div_factor : float
-        Rate of the first step divided by that of the last.
+        Rate of the first step divided by the rate of the last.
     epochs : float or None
         Length of the cycle; None for the length of the run.
     """
@@ -206,7 +206,7 @@ class OneCycle(Schedule):
 
 
 def _half_cosine(start: float, end: float, share: np.ndarray) -> np.ndarray:
-    """Numbers from start, at a share of 0, to end, at 1."""
+    """Half a cosine from start, at a share of 0, to end, at a share of 1."""
     import numpy as np
 
     return end + (start - end) / 2 * (1 + np.cos(np.pi * share))

@@ -19,7 +19,7 @@ POWER = 8
 
 @dataclass(frozen=True)
 class Block:
-    """Steps of one call. first : number of the first step; steps : their count; size : samples in a batch."""
+    """Steps that one call runs. first : number of the first step; steps : their count; size : samples in a batch."""
 
     first: int
     steps: int
@@ -28,7 +28,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of an epoch.
+    """Division of an epoch into blocks of steps.
 
     batch : samples in a full batch, of which there are `full`. partial : samples in the last, partial batch, or 0.
     most : steps in the longest block.
@@ -56,7 +56,7 @@ class Blocks:
         return {(block.steps, block.size) for block in self.cut(0, self.full + (self.partial > 0))}
 
     def cut(self, first: int, last: int) -> Iterator[Block]:
-        """Steps first..last-1 in blocks, in order."""
+        """Blocks that cover the steps first..last-1, in order."""
         step, full = first, min(last, self.full)
         while step < full:
             length = next(length for length in self.lengths if length <= full - step)
@@ -67,7 +67,7 @@ class Blocks:
 
 
 def with_losses(config: TrainConfig, orders: Sequence[Order], logs: Sequence[StepLog]) -> list[StepLog]:
-    """Logs of whole epochs, without losses where `config` computes none."""
+    """Logs of whole epochs, without the losses of epochs for which `config` computes none."""
     return [
         log if config.has_loss(order.epoch) else StepLog.without_loss(log.size)
         for order, log in zip(orders, logs, strict=True)

@@ -35,12 +35,12 @@ def gpu() -> Peaks | str:
 
 
 def no_gpu(precision: str = "fp32") -> str | None:
-    """Reason if there is no GPU with products in this precision, or None."""
+    """Reason why no GPU multiplies in this precision; None if one does."""
     found = gpu()
     return found if isinstance(found, str) else found.lacks(precision)
 
 
 def peak(precision: str) -> float | None:
-    """FLOP/s of the GPU in this precision; None without a GPU."""
+    """Peak FLOP/s of the GPU in this precision; None without a GPU."""
     found = gpu()
     return None if isinstance(found, str) else found.of(precision)

@@ -1,4 +1,4 @@
-"""Layouts of peers: images with their channels last, weights that read a flattened image, pooling before ReLU."""
+"""Layouts of peers: images with their channels last, weights for a flattened image, pooling before ReLU."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ..nets import Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape
 
 
 def spatial(net: Net) -> bool:
-    """True if the net reads its input as an image; else it is a flat vector for all layers."""
+    """True if the net reads its input as an image; else all layers read a flat vector."""
     shaped = zip(net.layers, net.shapes, strict=False)
     return any(len(shape) == 3 and not isinstance(layer, Flatten | ReLU) for layer, shape in shaped)
 
 
 def stored(x: np.ndarray, image: bool) -> np.ndarray:
-    """Samples (n, height, width, channels) for images, else (n, features): a copy, or x reshaped."""
+    """Samples (n, height, width, channels) of images as a copy, else x reshaped to (n, features)."""
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if image else x.reshape(len(x), -1)
 
 
 def flattened(net: Net) -> dict[str, Shape]:
-    """Weights of Linear layers that read a flattened image: its shape (channels, height, width) by their names."""
+    """Shape (channels, height, width) of the image that a Linear layer reads flattened, by the name of its weight."""
     out: dict[str, Shape] = {}
     image: Shape | None = None
     for i, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
@@ -38,7 +38,7 @@ def channels_last(weight: np.ndarray, image: Shape) -> np.ndarray:
 
 
 def channels_first(weight: np.ndarray, image: Shape) -> np.ndarray:
-    """Inverse of `channels_last`."""
+    """Weight (out, features) with its columns in the order channels, height, width: inverse of `channels_last`."""
     c, h, w = image
     return np.ascontiguousarray(weight.reshape(-1, h, w, c).transpose(0, 3, 1, 2)).reshape(weight.shape)
 

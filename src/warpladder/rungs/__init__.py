@@ -1,4 +1,4 @@
-"""The rungs of the ladder, a file each: name, idea, what it cannot train, and how its trainer is built.
+"""Rungs of the ladder, a file each: name, idea, reasons why it cannot train, and construction of its trainer.
 
 They import trainers and ops/tables; ladder.py lists them in order. Begin with naive.py.
 """

@@ -1,4 +1,4 @@
-"""`Rung`: a named implementation of training, and its description. Peers use the same type."""
+"""`Rung`: named implementation of training, and its description. Peers use the same class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .options import Options
 
 
 def trains_everything(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """No reason: for rungs that train any net."""
+    """Always None, the reason of a rung that can train any net."""
     return None
 
 
@@ -26,27 +26,28 @@ def trains_everything(net: Net, config: TrainConfig, options: Options = Options(
 class Rung:
     """Rung of the ladder, or a peer, with its options.
 
-    name : in commands, tables, results and checkpoints, options included: "naive", "naive:block_size=512".
+    name : name in commands, tables, results and checkpoints, with options: "naive", "naive:block_size=512".
     title : a few words for a table's head.
     idea : the one idea, a sentence.
-    build : makes a trainer from (net, config, initial state); and from `options`, if the rung has some.
-    unsupported : reason why it cannot train this net with this config here, or None; with options as `build`.
-    deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
-    precision : of its products, a name of `precision.PRECISIONS`, whose bounds and peak hold for it.
-    sums : "fp64" if the gradients of a batch's samples are added in it and products are coarser; then bounds are
+    build : function from (net, config, initial state), and `options` if the rung has some, to a trainer.
+    unsupported : function from (net, config), and `options`, to the reason why the rung cannot train on this machine,
+    or None.
+    deviations : differences of a peer's training from ours; empty for rungs.
+    precision : precision of its products, a name of `precision.PRECISIONS`, with that precision's bounds and peak.
+    sums : "fp64" if the gradients of a batch's samples are added in float64 and products are coarser; then bounds are
     tighter.
-    unit : unit of a GPU that multiplies, a name of `peaks`, if it is not the usual one: cores for fp32, else tensor
+    unit : unit of a GPU for its products, a name of `peaks`, if it is not the default: cores for fp32, else tensor
     cores.
-    transforms : True if a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole
-    numbers round too.
-    options : how it computes, where it leaves a choice: an object of a class derived from `Options`.
-    proof_flops : most FLOPs of a step on which a climb proves it: a slow rung, whose code takes a batch sample by
-    sample, is proven on cut batches.
-    tunes : True if it chooses by a clock and stores its choice: nothing else may run during its first steps.
-    path : file of a rung from outside, as its user named it; None for those of warpladder.
-    peer : True for a program of others, with which the ladder's rungs are compared.
-    vary : takes the rung and options, and returns the fields that they change, such as title, precision and deviations.
-    plain : the rung without its options; None if it has none set.
+    transforms : True if a library may compute its convolutions by Winograd's or Fourier's algorithm, whose sums of
+    integers round too.
+    options : object of a class derived from `Options`, with the rung's choices.
+    proof_flops : largest number of FLOPs of a step in a climb's proof: a slow rung, whose code computes a batch sample
+    by sample, is proven on cut batches.
+    tunes : True if it chooses by a clock and stores its choice: no other program may run during its first steps.
+    path : file of a rung from outside, as its user named it; None for the package's rungs.
+    peer : True for another project's program, with which the ladder's rungs are compared.
+    vary : function from the rung and options to the fields that they change, such as title, precision and deviations.
+    plain : the rung without its options; None if none is set.
     """
 
     name: str
@@ -73,12 +74,12 @@ class Rung:
                 object.__setattr__(self, name, ALSO.get(value, value))
 
     def but(self, **options: Any) -> Rung:
-        """A copy of the rung with these options; None resets one to its default. The name lists them.
+        """Copy of the rung with these options; None resets one to its default. The name lists them.
 
         Raises
         ------
         RungError
-            The rung has no such option, or an option's value is not possible: one line with what is.
+            The rung has no such option, or an option's value is not possible: one line with the possible ones.
         """
         plain = self.base
         for name in options:
@@ -99,12 +100,12 @@ class Rung:
 
     @property
     def base(self) -> Rung:
-        """The rung with no option set."""
+        """Rung with no option set."""
         return self.plain or self
 
     @property
     def threaded(self) -> bool:
-        """True if the rung has a choice of CPU threads; a peer that trains on a GPU has none."""
+        """True if the rung has an option for CPU threads, and does not train on a GPU."""
         return self.has("threads") and "device" not in self.options.chosen()
 
     def has(self, option: str) -> bool:

@@ -1,4 +1,4 @@
-"""`cuda_rung`: a rung that trains layer by layer with a table of CUDA kernels."""
+"""`cuda_rung`: constructor of rungs that train layer by layer with a table of CUDA kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cupy rung."""
+"""Cupy rung: array expressions of NumPy's form on the GPU, by CuPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def build(net: Net, config: TrainConfig, state: State) -> Trainer:
 
 
 def unsupported(net: Net, config: TrainConfig) -> str | None:
-    """It needs CuPy and a GPU."""
+    """Reason why the cupy rung cannot train, such as a missing CuPy or GPU; None if it can."""
     from ..trainers.kernelwise.where import why_not_cupy
 
     return of_layers(net, "array.py") or config.optimizer.lacks("array.py") or why_not_cupy()

@@ -1,4 +1,4 @@
-"""The graph rung."""
+"""Graph rung: steps replayed as CUDA graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library rung."""
+"""Library rung: products by cuBLASLt and cuDNN."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ OPERATIONS = ("linear", "conv2d", "cross_entropy")
 class LibraryOptions(Options):
     """Options of the library rung.
 
-    feed, block_size : as in `KernelOptions`, for the kernels that are not the libraries'.
-    operations : of "linear", "conv2d" and "cross_entropy" those that cuBLASLt and cuDNN do; None is all of them.
-    graph : True records the steps' calls in CUDA graphs, as the graph rung; None sends them one by one.
+    feed, block_size : as in `KernelOptions`, for the project's own kernels.
+    operations : operations among "linear", "conv2d" and "cross_entropy" by cuBLASLt and cuDNN; None is all of them.
+    graph : True records the steps' calls in CUDA graphs, as the graph rung; None queues them one by one.
     """
 
     feed: str | None = option(*FEED)
@@ -45,7 +45,7 @@ def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions =
 
 
 def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = LibraryOptions()) -> str | None:
-    """It needs a GPU, and the packages through which the libraries are called."""
+    """Reason why the library rung cannot train, such as a missing GPU or package; None if it can."""
     from ..ops.tables import library
 
     if options.graph and options.feed not in (None, "resident"):
@@ -54,7 +54,7 @@ def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = Library
 
 
 def vary(rung: Rung, options: LibraryOptions) -> dict[str, str]:
-    """Title and idea of a variant."""
+    """Title and idea of the rung with these options, as fields of `Rung`."""
     if not options.graph:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The loops rung."""
+"""Loops rung: compiled loops on one CPU thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def build(net: Net, config: TrainConfig, state: State, options: LoopsOptions = L
 
 
 def vary(rung: Rung, options: LoopsOptions) -> dict[str, str]:
-    """Title, idea and precision of a variant."""
+    """Title, idea and precision of the rung with these options, as fields of `Rung`."""
     if options.precision != "fp64":
         return {}
     idea = f"{rung.idea[:-1]}; every number in float64."

@@ -1,4 +1,4 @@
-"""The naive rung."""
+"""Naive rung: CUDA kernels with one thread for each number."""
 
 from .cuda import cuda_rung
 

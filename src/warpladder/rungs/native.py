@@ -1,4 +1,4 @@
-"""The native rung."""
+"""Native rung: a whole epoch in compiled code on all CPU cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numpy rung."""
+"""Numpy rung: array expressions on BLAS."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NumpyOptions(Options):
 def build(
     net: Net, config: TrainConfig, state: State, options: NumpyOptions = NumpyOptions(), table: OpTable | None = None
 ) -> Trainer:
-    """The trainer; `table` has the implementation of each operation, the rung's own if it is None."""
+    """Trainer of the numpy rung; `table` has the implementation of each operation, by default the rung's own."""
     from ..ops.tables.array import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
@@ -53,14 +53,14 @@ def build(
 
 
 def unsupported(net: Net, config: TrainConfig, options: NumpyOptions = NumpyOptions()) -> str | None:
-    """A line with what is missing or does not go together, or None."""
+    """Reason why the numpy rung cannot train with these options; None if it can."""
     if options.precision == "fp64" and options.sums == "fp32":
         return "precision=fp64 adds in fp64: leave sums out"
     return of_arrays(net, config, options)
 
 
 def vary(rung: Rung, options: NumpyOptions) -> dict[str, str]:
-    """Title, idea, precision and sums of a variant."""
+    """Title, idea, precision and sums of the rung with these options, as fields of `Rung`."""
     title, idea, sums = rung.title, rung.idea[:-1], options.sums or "fp32"
     if options.precision == "fp64":
         idea = f"{idea}; every number in float64."

@@ -1,7 +1,7 @@
-"""Options of rungs: how a rung computes; `TrainConfig` is what is trained.
+"""Options of rungs, which choose how a rung computes; `TrainConfig` chooses what is trained.
 
-A rung's options are a frozen dataclass, each field made by `option` with what it may be and a line of help. A field
-that is None is the rung's default.
+A rung's options are a frozen dataclass. `option` creates each field, with its possible values and a line of help. A
+field that is None is the rung's default.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..nets import Net
 
 
 class Kind(ABC):
-    """A kind of option: its values. `wanted` has them in words, `form` as a command's help shows them."""
+    """Kind of option: its possible values. `wanted` describes them in words, `form` in a command's help."""
 
     wanted: str
     form: str
 
     @abstractmethod
     def holds(self, value: object) -> bool:
-        """True if a value is one of these."""
+        """True if a value is possible."""
 
     def read(self, text: str) -> object:
-        """Value of a text; the text itself if it has none."""
+        """Value of a text; the text itself if it is no value."""
         return text
 
     def write(self, value: Any) -> str:
@@ -37,13 +37,13 @@ class Kind(ABC):
         return str(value)
 
     def meant(self, value: Any) -> Any:
-        """The value that another one means, as a list of words means a tuple; itself where it means nothing else."""
+        """Canonical value for another spelling, as a tuple for a list of words; the value itself without one."""
         return value
 
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """Option of a whole number from `least`, up to `most` if it is set, a multiple of `step`."""
+    """Kind of option with an integer from `least`, up to `most` if it is set, a multiple of `step`."""
 
     least: int
     most: int | None = None
@@ -69,7 +69,7 @@ class Whole(Kind):
 
 @dataclass(frozen=True)
 class OneOf(Kind):
-    """The kind of an option that is one of some words, `choices`."""
+    """Kind of option with one of the words `choices`."""
 
     choices: tuple[str, ...]
 
@@ -87,7 +87,7 @@ class OneOf(Kind):
 
 @dataclass(frozen=True)
 class PrecisionOf(OneOf):
-    """Option of one of some precisions, `choices`; aliases such as "bfloat16" are understood."""
+    """Kind of option with one of the precisions `choices`; aliases such as "bfloat16" are accepted."""
 
     def meant(self, value: Any) -> Any:
         return ALSO.get(value, value) if isinstance(value, str) else value
@@ -95,7 +95,7 @@ class PrecisionOf(OneOf):
 
 @dataclass(frozen=True)
 class SomeOf(Kind):
-    """Option of some of the words `choices`, each at most once: a tuple, in text with + between them."""
+    """Kind of option with some of the words `choices`, each at most once: a tuple, in text joined by +."""
 
     choices: tuple[str, ...]
 
@@ -124,7 +124,7 @@ class SomeOf(Kind):
 
 @dataclass(frozen=True)
 class YesNo(Kind):
-    """The kind of an option that is True or False, in text yes or no."""
+    """Kind of option that is True or False, in text yes or no."""
 
     wanted = "yes or no, True or False"
     form = "yes|no"
@@ -140,7 +140,7 @@ class YesNo(Kind):
 
 
 def option(kind: Kind, help: str) -> Any:
-    """Declare an option: a field of a class derived from `Options`, by default None, the rung's default.
+    """Field of a class derived from `Options`: an option, by default None, the rung's default.
 
     Parameters
     ----------
@@ -154,9 +154,9 @@ def option(kind: Kind, help: str) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a rung: the base of frozen dataclasses with a field for each option, and itself without any.
+    """Options of a rung: the base of frozen dataclasses with a field for each option. The base itself has none.
 
-    As text it is the options that are set, as after a rung's name: "block_size=512:feed=sync".
+    Its text is the list of options that are set, as after a rung's name: "block_size=512:feed=sync".
 
     Raises
     ------
@@ -180,15 +180,15 @@ class Options:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names of the options that the class has."""
+        """Names of the options that the class has."""
         return tuple(name for name, _, _ in cls.known())
 
     def chosen(self) -> dict[str, Any]:
-        """The values of the options that are set, by the options' names."""
+        """Values of the options that are set, by name."""
         return {name: getattr(self, name) for name in self.names() if getattr(self, name) is not None}
 
     def but(self, **changes: Any) -> Options:
-        """A copy with these options set, or with None no longer set."""
+        """Copy with these options set, or reset by None."""
         return replace(self, **changes)
 
     def __str__(self) -> str:
@@ -219,7 +219,7 @@ class ThreadOptions(Options):
 
 
 def too_few_cores(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """A line if more threads are requested than there are cores, or None."""
+    """Reason if more threads are requested than there are cores; None otherwise."""
     from ..machine.facts import cores  # which loads NumPy
 
     threads = options.chosen().get("threads", 1)
@@ -234,9 +234,9 @@ class KernelOptions(Options):
     """Options of a rung that trains layer by layer with CUDA kernels.
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
-    feed : how samples reach the GPU: "sync", copied and waited for; "streamed", copied while it computes; "resident",
-    stored there. None is the rung's default.
-    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
+    feed : transfer of samples to the GPU: "sync", copied with a wait; "streamed", copied while it computes; "resident",
+    stored on the GPU. None is the rung's default.
+    block_size : threads in a block of kernels that allow a choice, a multiple of 32 from 32 to 1,024; None is 256.
     """
 
     device: str | None = option(*DEVICE)
@@ -249,7 +249,7 @@ class GraphOptions(Options):
     """Options of a rung that replays CUDA graphs of steps, whose samples are on the device.
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
-    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
+    block_size : threads in a block of kernels that allow a choice, a multiple of 32 from 32 to 1,024; None is 256.
     """
 
     device: str | None = option(*DEVICE)

@@ -1,4 +1,4 @@
-"""A rung from outside the package: a Python file of a user's that defines `RUNG`."""
+"""Rung from outside the package: a user's Python file that defines `RUNG`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .options import Options
 
 
 def is_path(name: str | os.PathLike[str]) -> bool:
-    """True if a rung's name is that of a file: it ends in .py, or has a folder in it."""
+    """True if a rung's name is a file's: it ends in .py, or has a folder in it."""
     name = str(name)
     return name.endswith(".py") or "/" in name or os.sep in name
 
@@ -29,7 +29,7 @@ def is_path(name: str | os.PathLike[str]) -> bool:
 def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
     """Rung that a file defines; the same object until the file is changed. taken : names of other rungs.
 
-    Raises RungError: one line with the file, the place in it and what is wrong.
+    Raises RungError: one line with the file, the line number and the reason.
     """
     name = os.fspath(path)
     if not name.endswith(".py"):
@@ -72,7 +72,7 @@ def _guarded(rung: Rung, module: ModuleType) -> Rung:
 
 
 def _fault(rung: Rung) -> str | None:
-    """Fault in a rung's fields, or None."""
+    """Fault in a rung's fields, as a message; None if they are valid."""
     for field in ("name", "title", "idea"):
         value = getattr(rung, field)
         if not isinstance(value, str) or not value or not value.isprintable():

@@ -1,7 +1,7 @@
-"""A rung with operations of a user's files: "linear.forward=mine.cu", or several with + between them.
+"""Rung with operations of a user's files: "linear.forward=mine.cu", or several joined by +.
 
-A .cu file, or a Python file with a segment, takes the place of the naive rung's kernels; other Python files take that
-of the numpy rung's array expressions.
+A .cu file, or a Python file with a segment, replaces the naive rung's kernels; other Python files replace the numpy
+rung's array expressions.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _NAME = re.compile(r"[A-Za-z]\w*(?:\.\w+)?=[^=]+?\.(?:cu|py)(?:\+[A-Za-z]\w*(?:\
 
 
 def is_own_op(name: str) -> bool:
-    """True if a rung's name is that of operations and files, options aside."""
+    """True if a rung's name, without options, consists of operations and files."""
     return _NAME.match(name) is not None
 
 
 def split(name: str) -> tuple[str, list[str]]:
-    """The operations and files, and the options after them."""
+    """Operations and files of a name, and the options after them."""
     found = _NAME.match(name)
     assert found is not None
     return found[0], [part for part in name[found.end() :].split(":") if part]
 
 
 def absolute(name: str) -> str:
-    """The name with whole paths, which holds in another folder."""
+    """Name with absolute paths, which is valid in another folder."""
     spec, options = split(name)
     pairs = (part.split("=", 1) for part in spec.split("+"))
     return ":".join(["+".join(f"{op}={os.path.abspath(os.path.expanduser(file))}" for op, file in pairs), *options])
@@ -57,7 +57,7 @@ def files(name: str) -> list[str]:
 
 
 def load(spec: str) -> Rung:
-    """The rung of operations and files; `RungError` names what is wrong with one of them, in one line."""
+    """Rung of operations and files. Raises `RungError` with one line on the first fault."""
     pairs: Pairs = tuple((op.lower(), file) for op, file in (part.split("=", 1) for part in spec.split("+")))
     for op, file in pairs:
         if not Path(file).expanduser().is_file():
@@ -74,7 +74,7 @@ def load(spec: str) -> Rung:
 
 
 def _check(pairs: Pairs) -> bool:
-    """Check files as far as no net is needed; True if they are array expressions."""
+    """Check files as far as possible without a net; returns True if they are array expressions."""
     from ..ops.own import python_file
     from ..ops.own.roles import named
 
@@ -103,7 +103,7 @@ def _check(pairs: Pairs) -> bool:
 
 
 def _kernels(op: str, file: str, config: TrainConfig | None = None) -> Any:
-    """Kernels of a .cu file; those of an update for the optimizer of a config."""
+    """Kernels of a .cu file; for an update, those of the config's optimizer."""
     from ..ops.own import kernel_file
     from ..ops.own.roles import named, roles
 
@@ -118,14 +118,14 @@ def _kernels(op: str, file: str, config: TrainConfig | None = None) -> Any:
 
 
 def kernel_files(pairs: Pairs, config: TrainConfig) -> list[tuple[str, type[Layer] | str, Any]]:
-    """Operation, layer or optimizer, and kernels of each .cu file."""
+    """Operation, layer class or optimizer name, and kernels of each .cu file."""
     from ..ops.own.roles import named
 
     return [(op, named(op)[0], _kernels(op, file, config)) for op, file in pairs if file.endswith(".cu")]
 
 
 def own_table(pairs: Pairs, config: TrainConfig) -> KernelTable:
-    """The naive rung's table with the user's kernels."""
+    """Table of the naive rung with the user's kernels."""
     from ..ops.own import python_file
     from ..ops.own.roles import named
     from ..ops.own.segment import OwnSegment

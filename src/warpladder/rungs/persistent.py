@@ -1,4 +1,4 @@
-"""The persistent rung."""
+"""Persistent rung: whole epochs in one launch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class PersistentOptions(Options):
     """Options of the persistent rung.
 
     device : "emulated" runs the kernel on the CPU; None is the GPU.
-    wait : "cluster", blocks that reach each other quickly and are at most 16; "grid", a block for each multiprocessor;
-    "both", clusters that divide the batch, and all blocks for the weight gradients. None takes the kind whose estimate
-    is fastest.
-    cluster : blocks of a cluster with wait=both, which may be 1. None takes the size whose estimate is fastest.
+    wait : "cluster", up to 16 blocks with fast waits; "grid", a block for each multiprocessor;
+    "both", clusters that divide the batch, and all blocks for the weight gradients. None takes the fastest by
+    estimate.
+    cluster : blocks of a cluster with wait=both, which may be 1. None takes the fastest by estimate.
     weights : "global", each phase reads the weights from global memory; "shared", with wait=both each block reads its
     part of them into shared memory once a step, and keeps activations there; with wait=cluster the weights of a single
-    layer stay there, and its inputs are divided. None takes what the estimate finds faster.
-    blocks : blocks of the launch; None takes as many as there can be.
+    layer stay there, and its inputs are divided. None takes the faster by estimate.
+    blocks : blocks of the launch; None takes as many as possible.
     """
 
     device: str | None = option(*DEVICE)
@@ -47,7 +47,7 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
 
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
-    """A layer or loss that has no phase, and what every rung of kernels needs."""
+    """Reason why the persistent rung cannot train, such as a layer or loss without a phase; None if it can."""
     from ..trainers.persistent.plan import can_divide, why_not
 
     if config.clip_norm is not None:
@@ -60,7 +60,7 @@ def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = Pers
 
 
 def _no_clusters(options: PersistentOptions) -> str | None:
-    """A line if the size of clusters is given for another wait, or clusters are requested of a GPU that has none."""
+    """Reason if the size of clusters is given for another wait, or the GPU has no clusters; None otherwise."""
     from ..trainers.kernelwise.where import peaks
 
     if options.weights == "shared" and options.wait == "grid":

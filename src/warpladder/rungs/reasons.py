@@ -1,4 +1,4 @@
-"""Why a rung cannot train: reasons that several rungs have in common."""
+"""Reasons why a rung cannot train, common to several rungs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from .options import GraphOptions, KernelOptions, Options, too_few_cores
 
 
 def of_arrays(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """Reason against a rung of array expressions on the CPU, or None."""
+    """Reason why a rung of array expressions on the CPU cannot train; None if it can."""
     return of_layers(net, "array.py") or config.optimizer.lacks("array.py") or too_few_cores(net, config, options)
 
 
 def of_loops(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """Reason against a rung of compiled loops, or None."""
+    """Reason why a rung of compiled loops cannot train; None if it can."""
     return of_layers(net, "loops.py") or config.optimizer.lacks("loops.py") or too_few_cores(net, config, options)
 
 
 def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """Reason against the rung that compiles a whole epoch, or None."""
+    """Reason why the rung that compiles a whole epoch cannot train; None if it can."""
     from ..ops.engine.layer_files import LISTED, others
 
     known = ", ".join(kind.__name__ for kind in LISTED if not kind.normalizes)
@@ -29,27 +29,27 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
 
 
 def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOptions = KernelOptions()) -> str | None:
-    """Reason against a rung of CUDA kernels, on a GPU or emulated, or None."""
+    """Reason why a rung of CUDA kernels, on a GPU or emulated, cannot train; None if it can."""
     from ..trainers.kernelwise.where import why_not
 
     return of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
 
 
 def of_statistics(net: Net) -> str | None:
-    """Reason against a rung that has no statistics of a batch, or None."""
+    """Reason why a rung without statistics of a batch cannot train a normalising net; None if it can."""
     layer = next((layer for layer in net.layers if layer.normalizes), None)
     remedy = "loops, numpy, torch and the rungs of CUDA kernels do"
     return None if layer is None else f"it has no statistics of a batch, which {layer} takes: {remedy}"
 
 
 def of_masks(net: Net) -> str | None:
-    """Reason against a peer for a net that draws random masks, or None."""
+    """Reason why a peer cannot train a net with random masks; None if the net has none."""
     layer = next((layer for layer in net.layers if layer.is_random), None)
     return None if layer is None else f"its generator draws other masks for {layer} than the order's: no peer trains it"
 
 
 def of_layers(net: Net, file: str) -> str | None:
-    """A line if a layer that no table lists has no such file next to its class."""
+    """Reason if a layer that no table lists has no such file next to its class; None otherwise."""
     from ..ops.engine.layer_files import missing
 
     return missing(net, file)

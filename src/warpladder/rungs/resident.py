@@ -1,4 +1,4 @@
-"""The resident rung."""
+"""Resident rung: the data set stays on the GPU."""
 
 from .cuda import cuda_rung
 

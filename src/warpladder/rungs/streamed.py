@@ -1,4 +1,4 @@
-"""The streamed rung."""
+"""Streamed rung: batches are copied while the GPU computes."""
 
 from .cuda import cuda_rung
 

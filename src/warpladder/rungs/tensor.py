@@ -1,4 +1,4 @@
-"""The tensor rung."""
+"""Tensor rung: products on tensor cores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class TensorOptions(GraphOptions):
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
     block_size : threads in a block of kernels other than products, a multiple of 32 from 32 to 1,024; None is 256.
-    precision : of products: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each factor rounded.
+    precision : precision of products: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each factor
+    rounded.
     """
 
     precision: str | None = option(PrecisionOf(PRECISIONS), "of products; fp32 if not given, by halves of factors")
@@ -41,7 +42,7 @@ def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = 
 
 
 def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOptions()) -> str | None:
-    """Reason against the rung: a layer without a kernel on tensor cores, a kernel rung's reason, or the GPU."""
+    """Reason why the tensor rung cannot train: a layer without a kernel on tensor cores, a GPU; None if it can."""
     from ..trainers.kernelwise.where import peaks
 
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
@@ -54,7 +55,7 @@ def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOp
 
 
 def vary(rung: Rung, options: TensorOptions) -> dict[str, str]:
-    """Precision, title and idea of a variant."""
+    """Precision, title and idea of the rung with these options, as fields of `Rung`."""
     if options.precision in (None, "fp32"):
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The tiled rung."""
+"""Tiled rung: tiles in shared memory."""
 
 from .cuda import cuda_rung
 

@@ -2,7 +2,7 @@
 
     python -m warpladder.device.emulator.asan SCRIPT [ARGUMENT ...]
 
-Kernels that an `EmulatedDevice(mode="asan")` runs there stop the process at the first wrong access.
+Kernels that an `EmulatedDevice(mode="asan")` runs in this process stop it at the first wrong access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so.6")
 
 
 def environment() -> dict[str, str]:
-    """Environment of a Python process with sanitizers; `DeviceError` if the compiler has none."""
+    """Environment of a Python process with sanitizers. Raises `DeviceError` if the compiler has none."""
     found = []
     for library in _LIBRARIES:
         command = [*compiler().command, f"-print-file-name={library}"]
@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
 
 
 def run(arguments: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
-    """Run `python ARGUMENTS` with sanitizers, output as text; return code `FOUND` is a fault, described on stderr."""
+    """Result of `python ARGUMENTS` with sanitizers; return code `FOUND` is a fault, described on stderr."""
     command = [sys.executable, *arguments]
     return subprocess.run(  # type: ignore[call-overload]
         command, env=environment(), capture_output=True, text=True, errors="replace", **options

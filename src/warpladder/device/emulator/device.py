@@ -31,7 +31,7 @@ MAP_MARK = 0x70616D5F756D65
 
 
 class EmulatedEvent(Event):
-    """Moment in time: work is done as soon as it is queued."""
+    """Event with the host's time: work is done as soon as it is queued."""
 
     def __init__(self) -> None:
         self.at = perf_counter()
@@ -45,7 +45,7 @@ class EmulatedEvent(Event):
 
 
 class EmulatedStream(Stream):
-    """Stream without a queue."""
+    """Stream without a queue: work runs when it is queued."""
 
     def record(self) -> Event:
         return EmulatedEvent()
@@ -61,15 +61,15 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
     """Device that runs .cu files on the CPU: a fiber for each waiting thread, blocks spread over the cores.
 
     mode : "fast" finds impossible barriers and warp collectives; "check" watches every access (docs/emulator.md);
-    "asan" is AddressSanitizer and UBSan, in processes started by `emulator.asan`; "count" checks and counts what warps
-    do (`counts`).
-    order : "forward", "reverse" or "random" order in which threads and blocks start and go on.
+    "asan" is AddressSanitizer and UBSan, in processes started by `emulator.asan`; "count" checks accesses and counts
+    the warps' instructions (`counts`).
+    order : "forward", "reverse" or "random" order in which threads and blocks start and continue.
     threads : OS threads that share the blocks in the fast mode; None takes every core.
     collect : collect faults in `reports` instead of raising `KernelError`.
-    watched : allow `stuck` during a launch; in the fast mode shared memory then begins as NaN and -1, not with old
-    content.
+    watched : True to allow `stuck` during a launch; in the fast mode shared memory then starts as NaN and -1, not with
+    old content.
     local : content of local variables without a value: "" (undefined), "zero", or a fixed "pattern".
-    Raises DeviceError: there is no compiler.
+    Raises DeviceError: no compiler is installed.
     """
 
     def __init__(
@@ -173,17 +173,17 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         return int(count), first.value
 
     def counts(self) -> list[tuple[int, ...]]:
-        """What warps did in the last launch, in the count mode, a row for each place in the code: number of the act in
-        runtime/counter.h, address in the module, and the fields of its `Count`.
+        """Counts of the warps' instructions in the last launch, in the count mode. A row for each position in the code:
+        number of the act in runtime/counter.h, address in the module, and the fields of its `Count`.
         """
         self.runtime.emu_counts.restype = ctypes.c_char_p
         text = self.runtime.emu_counts().decode()
         return [tuple(map(int, line.split())) for line in text.splitlines()]
 
     def stuck(self, launch: Launch) -> list[Report]:
-        """Faults of the running launch with the place of one thread; empty if no thread answers.
+        """Faults of the running launch with the position of one thread; empty if no thread answers.
 
-        Called from another Python thread, in a process that then ends: a launch cannot be ended.
+        It is called from another Python thread, in a process that then ends: a launch cannot be ended.
         """
         assert isinstance(launch, EmulatedLaunch)
         found: list[Report] = []

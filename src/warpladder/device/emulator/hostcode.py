@@ -1,8 +1,8 @@
 """Device code of a .cu file: the source without its host code, so that no main, cudaMalloc or <<< >>> is needed.
 
-Three things are removed at the top level and in namespaces: functions that are neither __global__ nor __device__ nor
-constexpr; variables that the device cannot see, or that such functions make; structs that use the CUDA runtime. Headers
-that are not found are removed too. Line breaks stay, so that every line keeps its number.
+At the top level and in namespaces three kinds of declarations are removed: functions that are neither __global__ nor
+__device__ nor constexpr; variables that the device cannot access, or that these functions create; structs that use the
+CUDA runtime. Missing headers are removed too. Line breaks stay, so that line numbers do not change.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _TYPE = re.compile(r"\s*(?:;|(?:typedef|using|struct|class|union|enum|template|s
 
 
 def device_code(path: Path) -> KernelSource:
-    """Source in a file without its host code; raises the `KernelError` of `device.source.read` and `without`."""
+    """Source of a file without its host code. Raises `KernelError` as `device.source.read` and `without`."""
     source = sources.read(path)
     return replace(source, text=without(source.text, path.name))
 
 
 def host_code(path: Path) -> str:
-    """Lines that `device_code` removes."""
+    """Lines of host code, which `device_code` removes."""
     both = zip(sources.read(path).text.splitlines(), device_code(path).text.splitlines(), strict=True)
     return "\n".join(line for line, left in both if line != left)
 
 
 def without(text: str, file: str) -> str:
-    """Device code of a source: the text of a .cu file with its own headers in it.
+    """Text of a .cu file, with its own headers in it, without its host code.
 
     Raises KernelError: the text has no kernels, and includes a header that cannot be emulated. A kernel that needs such
     a header does not compile.
@@ -81,7 +81,7 @@ def without(text: str, file: str) -> str:
 
 
 def bodiless(text: str, file: str) -> list[str]:
-    """Headers of a text that cannot be emulated, each as a message with its line."""
+    """Messages with line, one for each header of a text that cannot be emulated."""
     found = [match for match in _INCLUDE.finditer(text) if _is_missing(match["name"])]
     return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
 
@@ -102,7 +102,7 @@ def _header(match: re.Match[str], there: frozenset[str]) -> str:
 
 @cache
 def _there(headers: frozenset[str]) -> frozenset[str]:
-    """Those of the headers that the compiler finds; all of them where there is no compiler."""
+    """Headers that the compiler finds; all of them if there is no compiler."""
     if not headers or why_not() is not None:
         return headers
     tests = "".join(f"#if __has_include(<{header}>)\n@{header}\n#endif\n" for header in sorted(headers))
@@ -112,7 +112,7 @@ def _there(headers: frozenset[str]) -> frozenset[str]:
 
 
 def _place(text: str, position: int, file: str) -> str:
-    """file:line of a position, by the last #line directive before it."""
+    """Location "file:line" of a position, by the last #line directive before it."""
     line, start = 1, 0
     for marked in re.finditer(r'^#line (\d+) "([^"\n]+)"\n', text[:position], re.MULTILINE):
         line, file, start = int(marked[1]), Path(marked[2]).name, marked.end()
@@ -162,7 +162,7 @@ def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_function(head: str) -> bool:
-    """True if the text before a brace is a function's head: it has parameters, and is no struct, enum or value."""
+    """True if the text before a brace is the head of a function: it has parameters, and is no struct, enum or value."""
     without_templates = re.sub(r"\btemplate\s*<[^;{}]*?>(?=\s*[\w:~_])", " ", head)
     return "(" in head and not re.search(
         r"\b(?:struct|class|union|enum)\s+(?:\w+\s*\([^()]*\)\s*)?\w*\s*(?::[^()]*)?$|=\s*$", without_templates

@@ -1,4 +1,4 @@
-"""Kernels and launches of the emulator: arguments are packed once, and one call of the runtime sends a launch."""
+"""Kernels and launches of the emulator: arguments are packed once, and one call of the runtime runs a launch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EmulatedView(ctypes.Structure):
 
 
 class LaunchRecord(ctypes.Structure):
-    """Launch as the runtime takes it, `Launch` of headers/interface.h."""
+    """Launch in the runtime's format, `Launch` of headers/interface.h."""
 
     _fields_ = (
         ("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p), ("layout", ctypes.c_void_p),
@@ -47,7 +47,7 @@ class LaunchRecord(ctypes.Structure):
 
 
 class EmulatedLaunch(Launch):
-    """Launch that runs to its end when it is sent."""
+    """Launch that `send` runs to its end."""
 
     kernel: EmulatedKernel
 
@@ -78,12 +78,12 @@ class EmulatedLaunch(Launch):
 
     @property
     def idle(self) -> bool:
-        """True if no thread has written to global memory, nor printed, since the launch was made; check mode only."""
+        """True if no thread has written to global memory or printed since the launch was created; check mode."""
         return not self._record.effects
 
     @property
     def touched(self) -> list[tuple[Parameter, Array, bool, bool]]:
-        """Each parameter and array, with True if a thread has read it, and if one has written it; check mode only."""
+        """Parameters and arrays, with True if a thread has read, and if one has written the array; check mode."""
         pairs = zip(self.arrays, self._views, strict=False)  # constants come after the arrays
         return [
             (parameter, array, bool(view.touched & 1), bool(view.touched & 2)) for (parameter, array), view in pairs
@@ -103,13 +103,13 @@ class EmulatedLaunch(Launch):
         raise KernelError(f"kernel {found[0]}{more}{self._advice(found[0].kind)}")
 
     def _advice(self, kind: str) -> str:
-        """What to do about a fault that the fast mode noticed only because it ended the launch."""
+        """Hint to run `warpladder check`, for faults that the fast mode notices only by the launch's end; else ""."""
         is_wild = kind in ("out of bounds", "division by zero") and self.kernel.device.mode == "fast"
         return f": run `warpladder check {self.kernel.source.path}`" if is_wild else ""
 
 
 class EmulatedKernel(Kernel):
-    """Kernel as machine code of this CPU."""
+    """Kernel compiled to machine code of this CPU."""
 
     device: EmulatedDevice
 
@@ -139,7 +139,7 @@ class EmulatedKernel(Kernel):
 def _constants(
     device: EmulatedDevice, source: KernelSource, function: EmulatedFunction
 ) -> dict[str, tuple[Array, int]]:
-    """Unwritten arrays of a library's `__constant__` variables without an initial value, with bytes of an element."""
+    """Unwritten arrays by name, with bytes of an element, of `__constant__` variables without initial value."""
     out = {}
     for name, (address, size) in function.constants.items():
         if address not in device.adopted:
@@ -154,7 +154,7 @@ def _constants(
 
 
 def _arrays(parameters: tuple[Parameter, ...], arguments: tuple[Any, ...]) -> list[tuple[Parameter, Array]]:
-    """Arrays among the arguments, those in structs too, each with its parameter."""
+    """Arrays among the arguments, also in structs, each with its parameter."""
     found = []
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, TensorMap):  # the mapped array is only read

@@ -1,4 +1,4 @@
-"""Memory of the emulated device: host memory at addresses that 256 divides, known to the checker."""
+"""Memory of the emulated device: host memory at multiples of 256, registered with the checker."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class EmulatedAllocation:
-    """Memory of `size` bytes, freed with its last reference; `MemoryError` if there is none.
+    """Memory of `size` bytes, freed with its last reference. Raises `MemoryError` if too few bytes are free.
 
-    element : bytes of a number: the resolution at which the checker distinguishes accesses.
+    element : bytes of a number, the resolution at which the checker distinguishes accesses.
     """
 
     def __init__(self, device: EmulatedDevice, size: int, element: int, what: str) -> None:
@@ -33,7 +33,7 @@ class EmulatedAllocation:
 
 
 def free() -> int:
-    """Free bytes of this machine."""
+    """Bytes of free memory of this machine."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

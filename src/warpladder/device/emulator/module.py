@@ -1,4 +1,4 @@
-"""A .cu file as a shared library: its text is rewritten, compiled and loaded, and its kernels are found."""
+"""Shared library of a .cu file: its text is rewritten, compiled and loaded, and its kernels are found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TENSOR = (b"\0emu_multiply\0", b"\0emu_products\0")
 
 
 class SharedVariable(ctypes.Structure):
-    """A __shared__ variable (headers/interface.h)."""
+    """Record of a __shared__ variable (headers/interface.h)."""
 
 
 SharedVariable._fields_ = [
@@ -37,9 +37,10 @@ class SharedLayout(ctypes.Structure):
 
 @dataclass(frozen=True)
 class EmulatedFunction:
-    """Compiled kernel that can be called.
+    """Compiled kernel of the emulator, with its address.
 
-    address : of the function that takes the arguments' addresses. layout : of the module's list of shared variables.
+    address : address of the function, which takes the arguments' addresses. layout : address of the module's list of
+    shared variables.
     shared : bytes of static shared memory. bounds : largest number of threads in a block.
     library : shared library. constants : addresses and bytes of __constant__ variables without an initial value.
     """
@@ -60,16 +61,16 @@ class EmulatedUnit:
     kernels: tuple[str, ...]
 
     def library(self, mode: str, local: str = "") -> Path:
-        """File of the compiled kernels; `KernelError` with the compiler's first error."""
+        """File of the compiled kernels. Raises `KernelError` with the compiler's first error."""
         return library(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
     def is_compiled(self, mode: str, local: str = "") -> bool:
-        """True if the file exists."""
+        """True if the file of the compiled kernels exists."""
         return is_compiled(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
 
 def unit(source: KernelSource, name: str) -> EmulatedUnit:
-    """Unit that a kernel is compiled in: all kernels of a source but templates, or one instance of a template."""
+    """Unit with which a kernel is compiled: all kernels of a source except templates, or one instance of a template."""
     source = callable_part(source)
     return EmulatedUnit(
         source, (name,) if "<" in name else tuple(n for n in readable(source) if n not in templates(source))
@@ -83,7 +84,7 @@ def _flags(local: str) -> tuple[str, ...]:
 def function(source: KernelSource, name: str, mode: str, local: str = "") -> EmulatedFunction:
     """Compiled kernel of this name, with template arguments; `local` as in `EmulatedDevice`.
 
-    A kernel that does not compile with the others is compiled alone, so that its error does not stop them.
+    A kernel that does not compile with the others is compiled separately, so that its error does not stop them.
     """
     compiled = unit(source, name)
     try:
@@ -117,7 +118,7 @@ def multiplies(source: KernelSource, name: str, mode: str, local: str = "") -> b
 
 
 def whole_text(source: KernelSource, kernels: tuple[str, ...]) -> str:
-    """C++ text that the compiler gets for these kernels."""
+    """C++ text for the compiler, with these kernels."""
     return _text(callable_part(source), kernels)
 
 
@@ -144,7 +145,7 @@ def _text(source: KernelSource, kernels: tuple[str, ...]) -> str:
 
 @cache
 def _body(source: KernelSource) -> str:
-    """C++ text of a source, from which every instance of its kernels is compiled."""
+    """C++ text of a source, from which all instances of its kernels are compiled."""
     return without_ptx(rewritten(source.text, str(source.path)))
 
 
@@ -158,7 +159,7 @@ def _load(path: Path, mode: str) -> ctypes.CDLL:
 
 @cache
 def runtime_of(mode: str) -> ctypes.CDLL:
-    """Loaded runtime."""
+    """Loaded runtime library of a mode."""
     loaded = ctypes.CDLL(str(runtime(mode)))
     loaded.emu_allocate.restype = ctypes.c_void_p
     loaded.emu_allocate.argtypes = (ctypes.c_size_t, ctypes.c_uint)
@@ -179,7 +180,7 @@ def _address(entry: object) -> int:
 
 
 def _shared(layout: SharedLayout, name: str) -> int:
-    """Bytes of the shared variables that the kernel itself declares."""
+    """Bytes of the shared variables that the kernel itself declares, without its functions' ones."""
     plain = re.escape(name.partition("<")[0].rpartition("::")[2].strip())
     total, variable = 0, layout.first
     while variable:

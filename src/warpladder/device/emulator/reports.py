@@ -1,4 +1,4 @@
-"""`Report`: one fault of a launch, as a sentence with places in the source."""
+"""`Report`: one fault of a launch, as a sentence with source locations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Report:
     kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask",
     "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or "out of
     memory".
-    message : sentence with file:line of all `locations`, of which the first is where the fault was noticed.
+    message : sentence with file:line of all `locations`, beginning with the access at which the fault was noticed.
     array : kernel argument or __shared__ variable; "" for none. block, thread : (x, y, z), or None.
     """
 
@@ -42,7 +42,7 @@ class Report:
 
 
 def places(text: str, library: Path) -> dict[str, Location]:
-    """Source lines by address of the places +address in reports."""
+    """Source locations by address, for the addresses "+address" in reports."""
     records = map(_fields, _records(text))
     addresses = sorted({place[1:] for *_, found in records for place in found if place.startswith("+")})
     return dict(zip(addresses, lines_of(library, [int(address) - 1 for address in addresses]), strict=True))
@@ -53,7 +53,7 @@ def _records(text: str) -> list[list[str]]:
 
 
 def read(text: str, kernel: str, library: Path, lines: dict[str, Location] | None = None) -> list[Report]:
-    """Reports that the runtime wrote: separators end fields and reports; places are @file:line or +address.
+    """Reports from the runtime's text: separators end fields and reports; places are @file:line or +address.
 
     lines : source lines of the addresses, if they are known.
     """
@@ -79,13 +79,13 @@ def _fields(record: list[str]) -> tuple[str, str, str, str, str, list[str]]:
 
 
 def _named(place: str) -> tuple[Location, int]:
-    """Place and its column, 0 for none."""
+    """Location of a place "file:line:column", and its column, 0 for none."""
     file, line, column = place.rsplit(":", 2)
     return (file, int(line)), int(column)
 
 
 def _indexed(location: Location, column: int) -> str:
-    """Name of the array whose index ends at this column of the source, or ""."""
+    """Name of the array whose index ends at this column of the source; "" if none is found."""
     try:
         line = Path(location[0]).read_text(encoding="utf-8").splitlines()[location[1] - 1][:column]
     except (OSError, IndexError):
@@ -130,7 +130,7 @@ def foreign(file: str) -> bool:
 
 
 def _chains(output: str) -> Iterator[list[Location]]:
-    """Places for each address in addr2line's output: file:line of each function inlined there, the innermost first."""
+    """Locations for each address in addr2line's output: file:line of each inlined function, the innermost first."""
     chain: list[Location] | None = None
     for line in output.splitlines():
         if line.startswith("0x") and ":" not in line:

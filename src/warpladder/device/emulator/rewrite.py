@@ -1,4 +1,4 @@
-"""Source text made ready for the C++ compiler: shared memory, which each block has its own of, and inline PTX.
+"""Rewriting of source text for the C++ compiler: shared memory, which each block has separately, and inline PTX.
 
     __shared__ float a[16], sum;
 
@@ -50,17 +50,17 @@ _INSTRUCTION = re.compile(r"^(?:@!?%?\w+\s+)?(?P<name>[a-z][\w.:]*)")
 
 
 def blank(text: str) -> str:
-    """Text with a blank in place of every character but line breaks."""
+    """Text with a blank in place of each character except line breaks."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def bare(text: str, directives: bool = False) -> str:
-    """Text with blanks in place of comments, strings and, unless `directives`, directives; no position changes."""
+    """Text with blanks in place of comments, strings and, unless `directives`, directives; all positions stay."""
     return (_COMMENT_OR_STRING if directives else _ASIDE).sub(lambda match: blank(match[0]), text)
 
 
 def closing(text: str, position: int, pair: str = "{}") -> int:
-    """Position after the bracket that closes the one at `position`, or the end of the text."""
+    """Position after the bracket that closes the one at `position`; the end of the text if none closes it."""
     depth = 0
     for bracket in re.compile(f"[{re.escape(pair)}]").finditer(text, position):
         depth += 1 if bracket[0] == pair[0] else -1
@@ -70,7 +70,7 @@ def closing(text: str, position: int, pair: str = "{}") -> int:
 
 
 def rewritten(text: str, file: str) -> str:
-    """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
+    """Source with shared memory declared for the emulator. Raises `KernelError` for unreadable declarations."""
     text = _named_types(text)
     plain = bare(text, directives=True)
     for match in reversed(list(_LATE.finditer(plain))):
@@ -93,7 +93,7 @@ def rewritten(text: str, file: str) -> str:
 
 
 def _named_types(text: str) -> str:
-    """Text in which the type of `__shared__ union { int a; float b; } s;` is declared first, and has a name."""
+    """Text in which the type of `__shared__ union { int a; float b; } s;` is declared separately, with a name."""
     plain = bare(text, directives=True)
     for match in reversed(list(_TYPED.finditer(plain))):
         end = closing(plain, match.end() - 1)
@@ -151,7 +151,7 @@ def _split(declared: str) -> tuple[str, list[str]]:
 
 
 def _depth(before: str) -> int:
-    """Number of open braces, without those of namespaces and of extern "C"."""
+    """Number of open braces, without braces of namespaces and of extern "C"."""
     inner: list[bool] = []
     for brace in _BRACE.finditer(before):
         if brace[0] == "}":
@@ -171,8 +171,8 @@ def _line(text: str, position: int, file: str) -> tuple[int, str]:
 
 
 def without_ptx(text: str) -> str:
-    """Text in which each `asm("...")` with an instruction is C++, or a call that stops the kernel and names the
-    instruction that has no counterpart.
+    """Text in which each `asm("...")` with an instruction is C++, or a call that stops the kernel and names an
+    instruction without translation.
     """
     plain, code, out, position = bare(text, directives=True), bare(text), [], 0
     for match in _ASM.finditer(plain):
@@ -195,7 +195,7 @@ def _translated(inside: str) -> str:
 
 
 def instruction(inside: str) -> str:
-    """First PTX instruction in the parentheses of an asm statement, or ""."""
+    """First PTX instruction in the parentheses of an asm statement; "" if there is none."""
     template = re.split(r'"\s*:', inside.replace("::", ": :"), maxsplit=1)[0] + '"'
     written = "".join(match[1] if match[1] is not None else match[3] for match in _LITERAL.finditer(template))
     for statement in re.split(r"\\n|\\t|[;{}\n]", re.sub(r"//.*?(?:\\n|$)|/\*.*?\*/", " ", written)):

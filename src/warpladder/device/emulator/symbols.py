@@ -20,7 +20,7 @@ _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)?\s*\{|[{}]")
 
 @cache
 def refused(source: KernelSource) -> dict[str, str]:
-    """Reasons by name for kernels that cannot be called, templates left out: parameters depend on the instance."""
+    """Reasons by name for kernels that cannot be called, without templates, whose parameters depend on the instance."""
     out = dict(unreadable(source))
     for name in readable(source):
         if name not in templates(source):
@@ -38,7 +38,7 @@ def callable_part(source: KernelSource) -> KernelSource:
 
 
 def without_kernels(source: KernelSource, names: Iterable[str]) -> KernelSource:
-    """Source with blanks in place of kernels and their explicit instantiations; every line keeps its number."""
+    """Source with blanks in place of kernels and their explicit instantiations; line numbers do not change."""
     text, plain = list(source.text), bare(source.text)
     for name in names:
         first, body = span(source, name)
@@ -72,7 +72,7 @@ def constants(source: KernelSource) -> dict[str, Type | None]:
 
 
 def mentions(source: KernelSource, kernel: str, constant: str) -> bool:
-    """True if a kernel, or a function that it may call, names a constant."""
+    """True if the source text of a kernel, or of a function that it may call, contains a constant's name."""
     mine = without_kernels(source, [name for name in readable(source) if name != kernel.partition("<")[0]])
     return len(re.findall(rf"\b{constant.rpartition('::')[2]}\b", bare(mine.text))) > 1  # once where it is declared
 

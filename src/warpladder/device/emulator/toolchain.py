@@ -1,4 +1,4 @@
-"""C++ compiler that turns kernels into machine code of this CPU, and the folder where the libraries are stored."""
+"""C++ compiler of this machine for kernels, and the folder of the compiled libraries."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ END = b"\nwarpladder sha256 "
 
 @dataclass(frozen=True)
 class Compiler:
-    """g++: command that calls it, and its version."""
+    """Command of g++, and its version."""
 
     command: tuple[str, ...]
     version: str
@@ -109,7 +109,7 @@ class Compiler:
 
 @cache
 def compiler() -> Compiler:
-    """Compiler of this machine; `DeviceError` with what to install if there is none."""
+    """Compiler of this machine. Raises `DeviceError` with what to install if there is none."""
     reason = _search()
     if isinstance(reason, str):
         raise DeviceError(reason)
@@ -117,7 +117,7 @@ def compiler() -> Compiler:
 
 
 def why_not() -> str | None:
-    """Reason why kernels cannot be emulated here, or None."""
+    """Reason why kernels cannot be emulated on this machine; None if they can."""
     found = _search()
     return found if isinstance(found, str) else None
 
@@ -152,7 +152,7 @@ def _search() -> Compiler | str:
 
 @cache
 def folder() -> Path:
-    """Folder of compiled kernels: the user's cache folder, or a temporary one if that cannot be written."""
+    """Folder of compiled kernels: the user's cache folder, or a temporary one if it cannot be written."""
     if why_not_writable(LIBRARIES.place()) is None:
         return LIBRARIES.place()
     _temporary.append(tempfile.TemporaryDirectory(prefix="warpladder-emulator-"))
@@ -164,7 +164,7 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 
 @cache
 def runtime(mode: str) -> Path:
-    """Library that kernels of this mode are linked with."""
+    """Runtime library with which kernels of this mode are linked."""
     command = [
         *ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared",
         str(RUNTIME / "runtime.cpp"),
@@ -174,7 +174,7 @@ def runtime(mode: str) -> Path:
 
 
 def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
-    """Shared library of a source that is ready for the compiler.
+    """Shared library of rewritten source text.
 
     text : C++ that includes headers/emulator.h; its #line directives name the kernel's file.
     what : the kernel's file, for messages. extra : flags after those of the mode.
@@ -197,7 +197,7 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
 
 
 def is_compiled(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
-    """True if `library` has compiled this already."""
+    """True if `library` has compiled this text already."""
     return is_whole(folder() / f"{_name(text, mode, what, _flags(text, mode, extra))}.so")
 
 
@@ -218,7 +218,7 @@ def _name(text: str, mode: str, what: str, flags: list[str]) -> str:
 
 
 def _parsed_headers(*flags: str) -> Path:
-    """Folder that `_parsed` makes; concurrent threads wait for the first one's."""
+    """Folder with the precompiled headers; concurrent threads wait for the first one's result."""
     with _parsing:
         return _parsed(*flags)
 
@@ -228,7 +228,7 @@ _parsing = threading.Lock()
 
 @cache
 def _parsed(*flags: str) -> Path:
-    """Folder with headers/emulator.h precompiled: parsing it is most of the time that a kernel takes to compile."""
+    """Folder with headers/emulator.h precompiled: parsing it is most of a kernel's compile time."""
     header = made(
         f"headers-{key(*flags)}/emulator.h.gch",
         [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")],
@@ -239,7 +239,7 @@ def _parsed(*flags: str) -> Path:
 
 @cache
 def _sources() -> bytes:
-    """The emulator's own sources, which every library depends on."""
+    """Hash of the emulator's own sources, on which every library depends."""
     digest = hashlib.sha256()
     for path in sorted(p for root in (HEADERS, RUNTIME) for p in root.rglob("*") if p.is_file()):
         digest.update(f"{path.relative_to(HEADERS.parent).as_posix()}\n".encode() + path.read_bytes())
@@ -248,7 +248,7 @@ def _sources() -> bytes:
 
 @cache
 def _cpu() -> str:
-    """Processor that -march=native compiles for, as /proc/cpuinfo describes it."""
+    """Processor for which -march=native compiles, as /proc/cpuinfo describes it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -269,7 +269,7 @@ deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
 def compiled(arguments: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Ended call of the compiler with its messages; `TimeoutError` if the deadline ends it with all its processes."""
+    """Finished call of the compiler with its messages. Raises `TimeoutError` if the deadline ends it."""
     until = deadline.get()
     with subprocess.Popen(
         [*compiler().command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -286,9 +286,9 @@ def compiled(arguments: list[str], text: str | None = None) -> subprocess.Comple
 def made(
     name: str, arguments: list[str], what: str, text: str | None = None, reason: Callable[[str], str] | None = None
 ) -> Path:
-    """Make a file of the folder with the compiler if it is missing or damaged. It ends in a checksum.
+    """Path of a file in the folder, made by the compiler if it is missing or damaged. It ends in a checksum.
 
-    reason : sentence for the compiler's messages of a failure.
+    reason : function from the compiler's messages to a sentence on its failure.
     """
     target = folder() / name
     if is_whole(target):
@@ -305,8 +305,8 @@ def made(
 
 
 def is_whole(path: Path) -> bool:
-    """True if a file of the folder is there and has the content that its checksum states. One that was cut off, as by a
-    crash of the machine, would end the process when it is loaded.
+    """True if a file of the folder exists and matches its checksum. Loading a file that was cut off, as by a
+    crash of the machine, would end the process.
     """
     try:
         state = path.stat()
@@ -326,7 +326,7 @@ def _is_sound(path: Path, size: int, changed: int, number: int) -> bool:
 
 
 def _used(path: Path) -> Path:
-    """Note that a file, and the folder's entry which holds it, are used."""
+    """Mark a file, and the folder's entry which holds it, as used; returns the file."""
     touch(path)
     if path.parent != folder():
         touch(path.parent)
@@ -340,7 +340,7 @@ def _prune() -> None:
 
 
 def _first_error(said: str, what: str) -> str:
-    """The compiler's first error in one line: file:line: what is wrong."""
+    """First error of the compiler in one line: "file:line: reason"."""
     for line in said.splitlines():
         match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
         if match:

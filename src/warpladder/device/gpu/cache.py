@@ -21,7 +21,7 @@ CUBINS = Cache(
 
 
 def compiled(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
-    """Result of `compile`, from the cache if it is there."""
+    """Binary of `compile`, from the cache if it has one."""
     binary = cached(source, names, arch)
     if binary is None:
         binary = compile(source, names, arch)
@@ -30,26 +30,26 @@ def compiled(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
 
 
 def cached(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary | None:
-    """Binary in the cache, or None if there is none with all of these kernels."""
+    """Binary in the cache; None if there is none with all of these kernels."""
     content = CUBINS.read(key(source, names, arch))
     binary = None if content is None else decode(content)
     return binary if binary is not None and set(names) <= set(binary.resources) else None
 
 
 def key(source: KernelSource, names: tuple[str, ...], arch: str) -> str:
-    """Hash of everything that decides the machine code."""
+    """Hash of everything on which the machine code depends."""
     headers = [(str(folder), folder.stat().st_mtime_ns) for folder in header_folders(source)]
     return sha256(json.dumps([source.digest, names, arch, OPTIONS, version(), headers]).encode()).hexdigest()[:40]
 
 
 def encode(binary: Binary) -> bytes:
-    """Content of an entry: a line of JSON, the machine code."""
+    """Content of a cache entry: a line of JSON, then the machine code."""
     facts = {"symbols": binary.symbols, "resources": {name: asdict(used) for name, used in binary.resources.items()}}
     return json.dumps(facts).encode() + b"\n" + binary.cubin
 
 
 def decode(content: bytes) -> Binary | None:
-    """Binary of an entry's content, or None if it is another version's."""
+    """Binary of a cache entry's content; None if another version wrote it."""
     facts, _, cubin = content.partition(b"\n")
     try:
         known = json.loads(facts)

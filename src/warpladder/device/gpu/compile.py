@@ -26,7 +26,7 @@ _SYSTEM = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Binary:
-    """Machine code of kernels for `cuModuleLoadData`; symbols in it and resources by kernel name."""
+    """Machine code of kernels for `cuModuleLoadData`; symbols and resources by kernel name."""
 
     cubin: bytes
     symbols: dict[str, str]
@@ -35,7 +35,7 @@ class Binary:
 
 @cache
 def version() -> tuple[int, int]:
-    """Version of NVRTC; `DeviceError` if it is not installed."""
+    """Version (major, minor) of NVRTC. Raises `DeviceError` if it is not installed."""
     try:
         from cuda.bindings import nvrtc
 
@@ -51,7 +51,7 @@ def version() -> tuple[int, int]:
 
 @cache
 def architectures() -> tuple[int, ...]:
-    """Architectures that this NVRTC compiles for, as numbers: 90 for sm_90."""
+    """Architectures for which this NVRTC compiles, as numbers: 90 for sm_90."""
     version()
     from cuda.bindings import nvrtc
 
@@ -62,7 +62,7 @@ def architectures() -> tuple[int, ...]:
 
 
 def header_folders(source: KernelSource) -> tuple[Path, ...]:
-    """Folders of CUDA's own headers, for a source that includes any in angle brackets; empty for others."""
+    """Folders of CUDA's own headers, for a source that includes one in angle brackets; empty for others."""
     if not _SYSTEM.search(source.text):
         return ()
     from cuda import pathfinder
@@ -72,7 +72,7 @@ def header_folders(source: KernelSource) -> tuple[Path, ...]:
 
 
 def compile(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
-    """Compile the kernels of a source, and the template instances among `names`: "tiled<16, true>".
+    """Machine code of the kernels of a source, and of the template instances among `names`: "tiled<16, true>".
 
     arch : "sm_90", or "sm_90a" for instructions that only that architecture has.
     Raises KernelError: the source has an error; the message has the file and line of the first one.
@@ -119,7 +119,7 @@ def _cuda_core() -> tuple[Any, Any]:
 
 
 def _given(answer: tuple[Any, ...]) -> Any:
-    """Result of NVRTC besides its status."""
+    """Result of an NVRTC call without its status. Raises `KernelError` for a failure."""
     status, *results = answer
     if status:
         raise KernelError(f"NVRTC does not say what it compiled ({status.name})")

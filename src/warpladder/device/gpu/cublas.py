@@ -29,7 +29,7 @@ SPARE = 16
 
 @cache
 def cublas(device: Device) -> CublasLt:
-    """Handle of a GPU, made once."""
+    """Handle of cuBLASLt on a GPU, created once."""
     return CublasLt(on_gpu(device))
 
 
@@ -56,7 +56,7 @@ class CublasProduct(LibraryPlan):
     """Product c = A B, plus `bias` (n,) in every row; cuBLASLt stores matrices by columns and computes c' = B' A'.
 
     a, b : float32; A is (m, k) and B (k, n), or stored transposed: a as (k, m), b as (n, k).
-    c : (m, n) float32, or longer memory. workspace : most bytes of it.
+    c : (m, n) float32, or longer memory. workspace : largest number of workspace bytes.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class CublasProduct(LibraryPlan):
         self.lt.matmul_desc_set_attribute(self.product, kind, held.ctypes.data, held.nbytes)
 
     def _layout(self, rows: int, columns: int) -> int:
-        """Layout of a packed matrix, with rows next to each other in memory."""
+        """Layout of a packed matrix stored by columns, as cuBLASLt's handle."""
         layout = self.lt.matrix_layout_create(0, rows, columns, rows)
         weakref.finalize(self, self.lt.matrix_layout_destroy, layout)
         return layout
 
     def _choose(self, workspace: int, shape: str) -> int:
-        """Choose cuBLASLt's first algorithm; returns its workspace's bytes, where split-K partials keep their order."""
+        """Choose cuBLASLt's first algorithm, with split-K sums in fixed order; returns its workspace bytes."""
         lt = self.lt
         a, b, c, _ = self.arrays
         spare = 0 if self.arrays[3] is None else SPARE
@@ -141,7 +141,7 @@ class CublasProduct(LibraryPlan):
 
     @property
     def numerics(self) -> int:
-        """Flags of the chosen algorithm: the units and types in which it multiplies and adds."""
+        """Flags of the chosen algorithm: the units and types of its products and sums."""
         held = np.zeros(1, np.uint64)
         self._attribute(
             self.lt.matmul_algo_cap_get_attribute, self.lt.MatmulAlgoCapAttribute.NUMERICAL_IMPL_FLAGS, held

@@ -36,12 +36,12 @@ LOG_SOFTMAX, EACH_SAMPLE = 2, 0
 
 @cache
 def cudnn(device: Device) -> Cudnn:
-    """Handle of a GPU, made once."""
+    """Handle of cuDNN on a GPU, created once."""
     return Cudnn(on_gpu(device))
 
 
 def backend() -> Any:
-    """Backend library, for functions without graphs in the frontend, which loads it."""
+    """Backend library of cuDNN, for functions without graphs in the frontend, which loads it."""
     from cuda import pathfinder
 
     for name in ("cudart", "nvrtc", "cublasLt"):
@@ -72,13 +72,13 @@ class Cudnn:
         return int(self.frontend.backend_version())
 
     def use(self, stream: int) -> None:
-        """Queue the following calls on this stream."""
+        """Set the stream on which the following calls are queued."""
         if stream != self.stream:
             self.frontend.set_stream(self.handle, stream)
             self.stream = stream
 
     def check(self, status: int, what: str) -> None:
-        """Raise an error for a status of the backend library other than success."""
+        """Raise `DeviceError` if a status of the backend library is not success."""
         if status:
             raise DeviceError(f"cuDNN could not {what}: {self.backend.cudnnGetErrorString(status).decode()}")
 
@@ -89,10 +89,10 @@ def strides(shape: tuple[int, ...]) -> list[int]:
 
 
 class CudnnConvolution(LibraryPlan):
-    """One of a convolution's three products, or a graph that contains it, all float32.
+    """Product of a convolution, one of three, or a graph that contains it, all float32.
 
-    connect : adds nodes to a graph: from the graph and a tensor for each input to the output's tensor.
-    workspace : most bytes of it.
+    connect : function that adds nodes to a graph: from the graph and a tensor for each input to the output's tensor.
+    workspace : largest number of workspace bytes.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class CudnnConvolution(LibraryPlan):
         self.workspace = int(self.graph.get_workspace_size())
 
     def _plan(self, workspace: int) -> None:
-        """Choose the first engine that cuDNN proposes and that is not avoided: the same one at every start."""
+        """Choose the first engine that cuDNN proposes and that is not avoided: equal at every start."""
         fe, graph = self.cudnn.frontend, self.graph
         graph.validate()
         graph.build_operation_graph()
@@ -157,7 +157,7 @@ class Window:
 
 
 class LogSoftmax(LibraryPlan):
-    """Log-softmax y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), safe from overflow; (n, classes) float32."""
+    """Log-softmax by cuDNN: y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), (n, classes) float32."""
 
     workspace = 0
 

@@ -1,4 +1,4 @@
-"""`GpuDevice`: an NVIDIA GPU of this machine."""
+"""`GpuDevice`: NVIDIA GPU of this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tensor_map import encoded
 
 
 class GpuDevice(NvrtcDevice):
-    """GPU of this machine, by its number, in the primary context that the process's other libraries share.
+    """GPU of this machine, by its number, in the primary context, which the process's other libraries share.
 
     Raises DeviceError: the GPU cannot be used, for the reason of `gpu.why_not()`.
     """
@@ -48,7 +48,7 @@ class GpuDevice(NvrtcDevice):
         self.stream = GpuStream(self)
 
     def enter(self) -> None:
-        """Direct driver calls of the calling thread to this GPU."""
+        """Make this GPU the target of the calling thread's direct driver calls."""
         call(cuda.cuCtxSetCurrent, self.context, doing=f"use {self.name}")
 
     def call(self, function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str) -> Any:
@@ -90,7 +90,7 @@ class GpuDevice(NvrtcDevice):
         return self._pinned.array(tuple(map(int, shape)), np.dtype(dtype))
 
     def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
-        """Queue the setting of every byte."""
+        """Queue the setting of every byte of an array."""
         on = self.on(stream)
         self.check_own(array)
         if array.nbytes:
@@ -156,7 +156,7 @@ class GpuDevice(NvrtcDevice):
         return int(free)
 
     def on(self, stream: Stream | None) -> GpuStream:
-        """A stream of this GPU: the argument, or the device's own for None."""
+        """Stream of this GPU: the argument, or the device's own for None. Raises `LaunchError` for a foreign one."""
         if stream is None:
             return self.stream
         if not isinstance(stream, GpuStream) or stream.device is not self:
@@ -164,6 +164,6 @@ class GpuDevice(NvrtcDevice):
         return stream
 
     def _address(self, array: Array, host: np.ndarray) -> int:
-        """Address of a host array that the array can be copied from or to."""
+        """Address of a host array, checked for copies from or to `array`."""
         self.check_copy(array, host)
         return int(host.__array_interface__["data"][0])

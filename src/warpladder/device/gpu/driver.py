@@ -22,16 +22,16 @@ LOST = (
 
 
 def words(status: Any) -> str:
-    """The driver's description of a status."""
+    """Description of a status by the driver."""
     code = cuda.CUresult(int(status))
     _, text = cuda.cuGetErrorString(code)
     return f"{text.decode() if text else 'unknown error'} ({code.name})"
 
 
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str, last: object = None) -> Any:
-    """Results of a call of cuda.bindings.driver: none, one, or a tuple of them.
+    """Results of a call of cuda.bindings.driver: none, one, or a tuple of several.
 
-    doing : action for the message "could not ...". last : last launch, whose error may come up in a later call.
+    doing : action for the message "could not ...". last : last launch, whose error a later call may report.
     Raises OutOfMemoryError, DeviceError: the driver returned an error, which the message describes.
     """
     status, *results = function(*arguments)
@@ -41,7 +41,7 @@ def call(function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str, 
 
 
 def error(status: Any, doing: str, last: object = None) -> DeviceError | OutOfMemoryError:
-    """Error for a status other than success."""
+    """Exception for a status other than success."""
     if status == OUT_OF_MEMORY:
         return OutOfMemoryError(f"could not {doing}: {words(status)}")
     if status in FATAL:

@@ -1,4 +1,4 @@
-"""Kernels and launches on a GPU; binding a launch does all work that need not wait until it is sent."""
+"""Kernels and launches on a GPU; binding a launch does all work that can be done before it is queued."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GpuLaunch(Launch):
         self.device.last = self._reference
 
     def _failed(self, status: Any, config: Any) -> None:
-        """Give a thread that never used the GPU a context, and try again; raise what is wrong otherwise."""
+        """Repeat a launch after setting the context of a thread that never used the GPU; raise any other error."""
         if status == INVALID_CONTEXT:
             self.device.enter()
             (status,) = cuda.cuLaunchKernelEx(config, self.function, self.parameters, 0)
@@ -118,7 +118,7 @@ class GpuKernel(Kernel):
         return launch
 
     def _allow(self, shared: int) -> None:
-        """Request the shared memory beyond the amount that every kernel gets."""
+        """Request the shared memory beyond a block's default amount."""
         if shared + self.resources.static_shared > self.device.limits.shared_per_block and shared > self._dynamic:
             self._set(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
             self._dynamic = shared

@@ -24,7 +24,7 @@ MOST_WORKSPACE = 256 << 20
 
 
 def why_not(cublas: bool, cudnn: bool) -> str | None:
-    """Reason why these libraries cannot be called, a missing package or another release, or None. Nothing is loaded."""
+    """Reason why these libraries cannot be called: a missing package or another release; None if they can."""
     if cublas and find_spec("nvmath") is None:
         return f"nvmath-python, through which cuBLASLt is called, is not installed: {INSTALL}"
     if cudnn and find_spec("cudnn") is None:
@@ -44,7 +44,7 @@ def _release() -> str | None:
 
 
 def line(error: BaseException) -> str:
-    """A library's message in one line."""
+    """Message of a library's error in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
@@ -60,7 +60,7 @@ class LibraryPlan(ABC):
 
 
 class LibraryCall(Call):
-    """Plan with its workspace, (bytes,) uint8, which other calls of the same stream may share."""
+    """Call of a plan with its workspace, (bytes,) uint8, which other calls of the same stream may share."""
 
     def __init__(self, device: Device, plan: LibraryPlan, workspace: Array | None) -> None:
         held = 0 if workspace is None else workspace.nbytes
@@ -85,7 +85,7 @@ class LibraryCall(Call):
 
 
 def on_gpu(device: Device) -> GpuDevice:
-    """The device, if it is a GPU; `DeviceError` for others, on which the libraries do not run."""
+    """GPU that the device is. Raises `DeviceError` for other devices, on which the libraries do not run."""
     if device.hardware is not None:  # other devices are refused without a CUDA library
         from .device import GpuDevice
 

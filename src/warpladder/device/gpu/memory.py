@@ -1,7 +1,7 @@
 """Memory of a GPU, and page-locked memory of the host. Each is released with its last reference.
 
-Memory is allocated without a pool: all of it is taken before training begins, releasing it waits for the kernels that
-still use it, and compute-sanitizer sees each array's bounds.
+Memory is allocated without a pool: all of it is allocated before training begins, its release waits for the kernels
+that still use it, and compute-sanitizer finds each array's bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GpuAllocation:
-    """Bytes on the GPU, counted in the device's `held` under their purpose."""
+    """Allocation on the GPU, counted in the device's `held` under its purpose."""
 
     def __init__(self, device: GpuDevice, size: int, what: str) -> None:
         self.address = int(device.call(cuda.cuMemAlloc, max(size, 1), doing=f"allocate {size:,} bytes ({what})"))

@@ -1,4 +1,4 @@
-"""`OfflineDevice`: kernels compiled for a GPU that is not here, and launches checked against its limits."""
+"""`OfflineDevice`: kernels compiled for a GPU that this machine lacks, and launches checked against its limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BASE = 0x7000_0000_0000
 
 
 class OfflineLaunch(Launch):
-    """Launch that passed the checks and cannot be sent."""
+    """Launch that passed the checks, and cannot run."""
 
     def send(self, stream: Stream | None = None) -> None:
         raise DeviceError(f"{self!r} cannot be sent: {self.kernel.device.name} only compiles and checks")
@@ -47,7 +47,7 @@ class OfflineKernel(Kernel):
 class OfflineDevice(NvrtcDevice, IdleDevice):
     """Device without a GPU that compiles kernels for an architecture, counts memory and checks launches.
 
-    arch : "sm_75", "sm_80", "sm_90" or "sm_100". kernels : compiled kernels by file and name.
+    arch : "sm_75", "sm_80", "sm_90" or "sm_100". kernels : compiled kernels by (file, name).
     """
 
     def __init__(self, arch: str = "sm_90") -> None:

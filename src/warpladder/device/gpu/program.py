@@ -1,4 +1,4 @@
-"""Machine code of a kernel by file and name: the architecture is chosen, the code compiled or taken from the cache."""
+"""Machine code of a kernel by file and name: for a chosen architecture, compiled or from the cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Capability = tuple[int, int]
 
 
 def native(capability: Capability, name: str) -> str:
-    """Architecture to compile for: the GPU's, or the nearest of its generation that NVRTC knows; else `DeviceError`."""
+    """Architecture to compile for: the GPU's, or the nearest of its generation in NVRTC; else `DeviceError`."""
     major, minor = capability
     fit = [number for number in architectures() if number // 10 == major and number % 10 <= minor]
     if not fit:
@@ -33,9 +33,9 @@ def native(capability: Capability, name: str) -> str:
 
 
 def target(source: KernelSource, capability: Capability, arch: str) -> str:
-    """Architecture that a source is compiled for on a GPU, whose own is `arch`; `KernelError` if it is for others.
+    """Architecture for which a source is compiled on a GPU with its own `arch`. Raises `KernelError` if none fits.
 
-    sm_90a runs on 9.0 alone, sm_100f on 10.0 and later 10s; a source for sm_80 is compiled anew for all later GPUs.
+    sm_90a runs only on 9.0, sm_100f on 10.0 and later 10s; a source for sm_80 is compiled anew for all later GPUs.
     """
     number = 10 * capability[0] + capability[1]
     declared = [re.fullmatch(r"sm_(\d+)([af]?)", each) for each in source.archs]
@@ -50,7 +50,7 @@ def target(source: KernelSource, capability: Capability, arch: str) -> str:
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """Compiled kernel in a binary, which may hold others; key : of the binary in this process."""
+    """Compiled kernel in a binary, which may hold others; key : key of the binary in this process."""
 
     source: KernelSource
     signature: Signature
@@ -59,7 +59,7 @@ class GpuProgram:
 
     @property
     def symbol(self) -> str:
-        """Name in the machine code."""
+        """Name of the kernel in the machine code."""
         return self.binary.symbols[self.signature.name]
 
     @property
@@ -68,7 +68,7 @@ class GpuProgram:
 
 
 def program(path: Path | str | KernelSource, name: str, capability: Capability, arch: str) -> GpuProgram:
-    """Compiled kernel of a file for a GPU; `KernelError` with the compiler's error."""
+    """Compiled kernel of a file for a GPU. Raises `KernelError` with the compiler's error."""
     return _program(sources.read(path), name, capability, arch)
 
 
@@ -96,13 +96,13 @@ class NvrtcUnit:
 
     @property
     def missing(self) -> bool:
-        """True if the unit must be compiled; machine code on disk is read by this property."""
+        """True if the unit must be compiled. It reads machine code from the disk cache."""
         if self.key not in _binaries and (found := cached(self.source, self.names, self.arch)) is not None:
             _binaries[self.key] = found
         return self.key not in _binaries
 
     def compiled(self) -> Binary:
-        """Machine code of the unit, read or compiled once in a process; `KernelError` with the compiler's error."""
+        """Machine code of the unit, read or compiled once a process. Raises `KernelError` with the compiler's error."""
         if self.key not in _binaries:
             _binaries[self.key] = compiled(self.source, self.names, self.arch)
         return _binaries[self.key]
@@ -110,19 +110,19 @@ class NvrtcUnit:
 
 @cache
 def unit(source: KernelSource, name: str, capability: Capability, arch: str) -> NvrtcUnit:
-    """Unit of a kernel: all kernels of a source but templates, or one instance of a template."""
+    """Unit of a kernel: all kernels of a source except templates, or one instance of a template."""
     found = signature(source, name)
     return NvrtcUnit(source, (found.name,) if "<" in found.name else plain(source), target(source, capability, arch))
 
 
 class NvrtcDevice(PrecompilingDevice[NvrtcUnit]):
-    """Device whose kernels NVRTC compiles; arch : its own architecture, "sm_90a" for instance."""
+    """Device whose kernels NVRTC compiles; arch : its own architecture, for instance "sm_90a"."""
 
     capability: Capability
     arch: str
 
     def program(self, path: Path | str | KernelSource, name: str) -> GpuProgram:
-        """The compiled kernel `name` of a file; `KernelError` with the compiler's error."""
+        """Compiled kernel `name` of a file. Raises `KernelError` with the compiler's error."""
         self.precompile(sources.read(path), name)
         return program(path, name, self.capability, self.arch)
 
@@ -141,5 +141,5 @@ class NvrtcDevice(PrecompilingDevice[NvrtcUnit]):
 
 
 def plain(source: KernelSource) -> tuple[str, ...]:
-    """Kernels of a source that are no templates."""
+    """Names of a source's kernels that are not templates."""
     return tuple(name for name in names(source) if name not in templates(source))

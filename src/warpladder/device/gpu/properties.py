@@ -1,4 +1,4 @@
-"""Properties of a GPU: capability and limits from the driver, which makes no context, and facts for stored results."""
+"""Properties of a GPU: capability and limits from the driver, without a context, and facts for stored results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLUSTERS = {9: 16, 10: 16}
 
 
 def capability(device: Any) -> tuple[int, int]:
-    """Compute capability, major and minor."""
+    """Compute capability (major, minor) of a GPU."""
     return _attribute(device, "COMPUTE_CAPABILITY_MAJOR"), _attribute(device, "COMPUTE_CAPABILITY_MINOR")
 
 
@@ -97,12 +97,12 @@ def facts(index: int = 0) -> dict[str, Any]:
 
 
 def peaks(index: int = 0) -> Peaks | None:
-    """Peak rates of a GPU, by unit and precision."""
+    """Peak rates of a GPU in FLOP/s, by unit and precision."""
     return limits(call(cuda.cuDeviceGet, index, doing=f"find GPU {index}")).peaks
 
 
 def _queried(slot: str) -> dict[str, Any]:
-    """nvidia-smi's answers for the GPU in this slot."""
+    """Answers of nvidia-smi by name, for the GPU in this slot."""
     command = (
         "nvidia-smi", f"--id={slot}", f"--query-gpu={','.join(QUERIES.values())}", "--format=csv,noheader,nounits",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Resources of a kernel from NVRTC's output: the assembler's report; the PTX for launch bounds and tensor cores."""
+"""Resources of a kernel from NVRTC's output: the assembler's report, and the PTX for bounds and tensor cores."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
 
 
 def _sections(report: str) -> dict[str, str]:
-    """Part of the report on each kernel, up to the next kernel's line, with the functions that it calls."""
+    """Part of the report on each kernel by symbol, up to the next kernel's line, with the functions that it calls."""
     starts = list(_ENTRY.finditer(report))
     ends = [start.start() for start in starts[1:]] + [len(report)]
     return {start[1]: report[start.end() : end] for start, end in zip(starts, ends, strict=True)}

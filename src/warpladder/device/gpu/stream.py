@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GpuEvent(Event):
-    """Event with a time. Its handle goes back to the device for reuse: making one takes longer than recording it."""
+    """Event with a time. The device reuses its handle: creating one takes longer than recording it."""
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
@@ -67,10 +67,10 @@ class GpuStream(Stream):
 class GpuGraph(Graph):
     """CUDA graph: launches and copies that a function queues on a stream, recorded once and queued by a single call.
 
-    work : called once with a stream on which it queues launches, fills, and copies of page-locked memory; none runs
-    then. Other streams belong to the graph if they and the stream wait for each other's events. What work refers to
-    stays alive.
-    Raises DeviceError: the work does something that a graph cannot record, such as waiting.
+    work : called once with a stream, on which it queues launches, fills, and copies of page-locked memory without
+    running them. Other streams belong to the graph if they and the stream wait for each other's events. Objects to
+    which work refers stay alive. Raises DeviceError: the work does something that a graph cannot record, such as
+    waiting.
     """
 
     def __init__(self, device: GpuDevice, work: Callable[[Stream], object]) -> None:
@@ -106,7 +106,7 @@ def _nodes(device: GpuDevice, graph: Any) -> int:
 
 
 def _abandon(stream: GpuStream) -> tuple[Any, ...]:
-    """End a capture and drop the graph."""
+    """End a capture and destroy the graph; returns the status."""
     status, graph = cuda.cuStreamEndCapture(stream.handle)
     if not status:
         cuda.cuGraphDestroy(graph)

@@ -1,4 +1,4 @@
-"""Reason why kernels cannot run on a GPU here, found without making a context on the GPU."""
+"""Reason why kernels cannot run on a GPU of this machine, found without a context on the GPU."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DRIVERS = {12: "525", 13: "580"}
 
 @cache
 def why_not(index: int = 0) -> str | None:
-    """Line that names what is missing and what still works, or None if the GPU of this number can be used."""
+    """Line with what is missing and what still works; None if the GPU of this number can be used."""
     reason = _missing() or _no_driver() or _no_gpu(index) or _no_compiler()
     return f"{reason}; {INSTEAD}" if reason else None
 
 
 def found_gpu() -> Gpu | None:
-    """Facts on the GPU for results; None without a usable GPU."""
+    """Facts about the GPU, for results; None without a usable GPU."""
     if why_not() is not None:
         return None
     from .properties import facts

@@ -31,10 +31,10 @@ SINCE = 12000
 def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
     """Words of a tensor map, 16 of uint64.
 
-    array : (rows, pitch), or (images, rows, columns, channels), of two or four bytes. columns : or channels.
-    tile : by the array's axes; the last axis has 128 bytes. to_tf32 : True if the copy rounds floats to tf32.
-    Raises LaunchError: the GPU is older than compute capability 9.0.
-    Raises DeviceError: the driver returned an error.
+    array : (rows, pitch), or (images, rows, columns, channels), of two or four bytes. columns : columns, or channels.
+    tile : size along each of the array's axes; the last axis has 128 bytes. to_tf32 : True if the copy rounds floats to
+    tf32. Raises LaunchError: the GPU is older than compute capability 9.0. Raises DeviceError: the driver returned an
+    error.
     """
     if device.capability < (9, 0):
         major, minor = device.capability
@@ -60,7 +60,7 @@ def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...]
 
 @cache
 def _encode() -> Any:
-    """The driver's cuTensorMapEncodeTiled."""
+    """Function cuTensorMapEncodeTiled of the driver."""
     address, _ = call(
         cuda.cuGetProcAddress, b"cuTensorMapEncodeTiled", SINCE, 0, doing="find the driver's cuTensorMapEncodeTiled"
     )

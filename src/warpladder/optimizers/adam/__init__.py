@@ -1,4 +1,4 @@
-"""Adam: step along the mean gradient over the root of the mean squared gradient.
+"""Adam: a step along the mean gradient, divided by the root of the mean squared gradient.
 
 It imports optimizers/base.py alone. Begin with reference.py.
 """
@@ -59,14 +59,16 @@ class Adam(Optimizer):
         return False
 
     def host_rounding(self, number: int) -> float:
-        """Rounding of the bias corrections: a power of beta just below 1 is off by a unit in its last place, 2^-53, in
-        each of two programs, and its difference from 1 keeps that error.
+        """Rounding of the bias corrections: a power of beta just below 1 has an error of a unit in its last place,
+        2^-53, in each of two programs, and its difference from 1 keeps that error.
         """
         one, two = (1 - beta**number for beta in self.betas)
         return 2 * 2.0**-53 * (1 / one + 0.5 / two)
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps, decay."""
+        """Adam's columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t),
+        eps, decay
+        """
         import numpy as np
 
         count = np.arange(first + 1, first + 1 + len(rates), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Adam as array expressions on the flat buffers."""
+"""Adam as array expressions on the flat buffers of NumPy or CuPy."""
 
 from __future__ import annotations
 

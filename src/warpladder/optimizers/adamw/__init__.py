@@ -35,11 +35,11 @@ class AdamW(Adam):
 
     @property
     def stores(self) -> int:
-        """Three with a weight decay: the factor near 1, its product with the parameter, and the sum are rounded."""
+        """Roundings per step: with a weight decay three, of the factor near 1, of its product, and of the sum."""
         return 3 if self.weight_decay else 1
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns of Adam, the last one rate * weight_decay."""
+        """AdamW's numbers: Adam's, with rate * weight_decay as the last one."""
         out = super().numbers(rates, first)
         out[:, 7] = rates * self.weight_decay
         return out

@@ -1,4 +1,4 @@
-"""AdamW as array expressions on the flat buffers: weight decay, then the step of Adam."""
+"""AdamW as array expressions on the flat buffers of NumPy or CuPy: weight decay, then the step of Adam."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RMSprop: step along the gradient over the root of the mean squared gradient.
+"""RMSprop: a step along the gradient, divided by the root of the mean squared gradient.
 
 It imports optimizers/base.py alone. Begin with reference.py.
 """
@@ -29,7 +29,7 @@ class RMSprop(Optimizer):
     weight_decay : float
         L2 penalty: weight_decay * w is added to the gradient.
     momentum : float
-        Share of the earlier step that is added to the quotient; 0 keeps none.
+        Share of the previous step that is added to the quotient; 0 needs no slot.
     """
 
     #: Loss gradient 2, clip, decay 2; square, mean and its factors 6; root, eps 2; division; momentum 2; rate 2,
@@ -52,7 +52,7 @@ class RMSprop(Optimizer):
         return ("square_avg", "momentum_buffer") if self.momentum else ("square_avg",)
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns: rate, alpha, 1 - alpha, eps, decay, momentum."""
+        """RMSprop's numbers: rate, alpha, 1 - alpha, eps, decay, momentum."""
         import numpy as np
 
         out = np.zeros((len(rates), NUMBERS))

@@ -1,4 +1,4 @@
-"""RMSprop as array expressions on the flat buffers."""
+"""RMSprop as array expressions on the flat buffers of NumPy or CuPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RMSprop as a loop over parameters, which numba compiles."""
+"""RMSprop as a loop over parameters, compiled by numba."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def step(w: np.ndarray, g: np.ndarray, square: np.ndarray, buffer: np.ndarray, numbers: np.ndarray) -> None:
-    """Change w, square and, if it is not empty, buffer, (params,) each, by g. numbers: of this step."""
+    """Change w, square and, if not empty, buffer, (params,) each, by gradient g. numbers : (NUMBERS,) of this step."""
     rate, alpha, rest = numbers[0], numbers[1], numbers[2]
     eps, decay, momentum = numbers[3], numbers[4], numbers[5]
     has_momentum = len(buffer) > 0

@@ -55,7 +55,7 @@ class SGD(Optimizer):
         return {name: rng.normal(0, size, len(gradient)) for name in self.slots}
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns: rate, momentum, 1 for Nesterov's, weight decay."""
+        """SGD's numbers: rate, momentum, 1 for Nesterov's, weight decay."""
         import numpy as np
 
         out = np.zeros((len(rates), NUMBERS))

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent as array expressions on the flat buffers."""
+"""Stochastic gradient descent as array expressions on the flat buffers of NumPy or CuPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent as a loop over parameters, which numba compiles."""
+"""Stochastic gradient descent as a loop over parameters, compiled by numba."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def step(w: np.ndarray, g: np.ndarray, v: np.ndarray, unused: np.ndarray, numbers: np.ndarray) -> None:
-    """Change w and v, (params,) each, by g; v is empty without momentum. numbers: of this step."""
+    """Change w and v, (params,) each, by gradient g; v is empty without momentum. numbers : (NUMBERS,) of this step."""
     rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2], numbers[3]
     if len(v) == 0:
         for i in range(len(w)):

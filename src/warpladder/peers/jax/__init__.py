@@ -27,8 +27,8 @@ class JaxOptions(Options):
     """Options of the JAX peer.
 
     device : "cuda" trains on the GPU; None on the CPU.
-    precision : of products: "fp32", or on a GPU "tf32" or "bf16"; None is fp32.
-    threads : of the CPU: all that there are, since XLA takes them when it starts; None is the same.
+    precision : precision of products: "fp32", or on a GPU "tf32" or "bf16"; None is fp32.
+    threads : CPU threads; only all cores or None, since XLA chooses its threads when it starts.
     """
 
     device: str | None = option(OneOf(("cuda",)), "where it trains; on the CPU if not given")
@@ -46,7 +46,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
-    """Reason why JAX cannot train with these options here, or None. XLA chooses its threads when it starts."""
+    """Reason why JAX cannot train with these options on this machine; None if it can."""
     if reason := of_masks(net) or of_statistics(net) or _layers(net) or config.optimizer.lacks("jax.py"):
         return reason
     if options.device is None:
@@ -67,7 +67,7 @@ def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions(
 
 
 def _layers(net: Net) -> str | None:
-    """Why a layer that no table lists cannot be trained, or None."""
+    """Reason why JAX cannot train a layer that no table lists; None if it can."""
     from ...ops.engine.layer_files import missing, others
 
     trained = [
@@ -91,7 +91,7 @@ PRODUCTS = {
 
 
 def vary(rung: Rung, options: JaxOptions) -> dict[str, Any]:
-    """Title, idea, precision and deviations of a variant."""
+    """Title, idea, precision and deviations of the rung with these options, as fields of `Rung`."""
     if options.device is None:
         return {}
     precision = options.precision or "fp32"

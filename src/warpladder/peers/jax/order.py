@@ -1,6 +1,6 @@
 """Order of an epoch's samples, `Order.indices`, computed by JAX on the device.
 
-On the host 60,000 of them take some milliseconds, in which a GPU trains half of an epoch of a small net.
+On the host the order of 60,000 samples takes some milliseconds, in which a GPU trains half an epoch of a small net.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MOST = 1 << 24
 
 
 def mix(x: jax.Array) -> jax.Array:
-    """`order.mix32` of uint32 numbers."""
+    """Hash `order.mix32` of uint32 numbers."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     return x ^ (x >> 16)
 
 
 def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
-    """(n,) int32: the sample at each position of an order; words : (ORDER_WORDS,) uint32, `Order.words`."""
+    """Sample (n,) int32 at each position of an order; words : (ORDER_WORDS,) uint32, `Order.words`."""
     values = jnp.arange(1 << 2 * half_bits, dtype=jnp.uint32)
     mask = jnp.uint32((1 << half_bits) - 1)
     left, right = values >> half_bits, values & mask
@@ -45,6 +45,6 @@ def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
 
 @cache
 def program(n: int, half_bits: int, sharding: SingleDeviceSharding) -> Any:
-    """`shuffled`, compiled: a function of an order's words on the device."""
+    """Compiled `shuffled`: a function of an order's words on the device."""
     words = jax.ShapeDtypeStruct((ORDER_WORDS,), jnp.uint32, sharding=sharding)
     return jax.jit(shuffled, static_argnums=(1, 2)).lower(words, n, half_bits).compile()

@@ -18,11 +18,12 @@ from .steps import WIDTH, Length, Rule, Tree, forward, pixels, steps
 
 
 class SampleArrays(NamedTuple):
-    """Arrays of a data set on the device.
+    """Shapes and dtypes of a data set's arrays on the device.
 
-    shape, dtype : of the samples.
+    shape, dtype : shape and dtype of the samples.
     goal : shape of a sample's label, (), or target, (outputs,); None if the net learns its input.
-    is_scaled : True if a program multiplies them by their scale. is_weighted : True if goals end in a sample's weight.
+    is_scaled : True if a program multiplies the samples by their scale. is_weighted : True if goals end in a sample's
+    weight.
     """
 
     shape: tuple[int, ...]
@@ -34,7 +35,7 @@ class SampleArrays(NamedTuple):
 
 
 def device(platform: str) -> jax.Device:
-    """First device of a platform, "cpu" or "gpu"; `RungError` if there is none."""
+    """First device of a platform, "cpu" or "gpu". Raises `RungError` if there is none."""
     try:
         return jax.devices(platform)[0]
     except RuntimeError as error:
@@ -42,14 +43,14 @@ def device(platform: str) -> jax.Device:
 
 
 def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
-    """Data set as the net's input, in the format of the products' factors."""
+    """Samples x times scale, as the net's input, in the format of the products' factors."""
     out = jax.jit(pixels)(x, scale)
     return out.astype(jnp.bfloat16) if precision == "bf16" else out
 
 
 @lru_cache(maxsize=256)
 def program(net: Net, rule: Rule, precision: str, length: Length, samples: SampleArrays) -> Any:
-    """Compiled `steps` for data of this shape; settings of one rule share it."""
+    """Compiled `steps` for data of this shape; equal rules share it."""
 
     def array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=samples.sharding)
@@ -82,7 +83,7 @@ def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sha
 
 
 def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the parameters in this peer's layout."""
+    """Shapes of the parameters by name, in this peer's layout."""
     out = {}
     for place in param_slices(net):
         shape = place.shape

@@ -54,9 +54,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings that decide the arithmetic of a compiled step; runs that differ in others share a program.
+    """Settings on which a compiled step's arithmetic depends; runs with an equal rule share a program.
 
-    optimizer : its class. slots : its slots. settings : by name, those but the learning rate; numbers as `Given`.
+    optimizer : its class. slots : names of its slots. settings : by name, without the learning rate; numbers as
+    `Given`.
     clip : "value", "norm" or None, the clipping of gradients. steady : True if all steps have equal numbers.
     """
 
@@ -85,11 +86,11 @@ def _given(value: object) -> object:
 class Length:
     """Form of a program of many steps.
 
-    count, size : steps, and samples in each one's batch. unroll : steps in a round of the loop.
+    count, size : steps, and samples in each batch. unroll : steps in a round of the loop.
     whole : True if a batch is all samples, so that nothing is gathered.
-    at_once : True if the samples of all steps are gathered first, if a GPU has memory for them: a kernel less a step.
-    half_bits : of the order that the program computes for its epoch; None if it takes an order.
-    has_loss : True if losses and correct samples are among the results; else XLA leaves their computation out.
+    at_once : True if the samples of all steps are gathered first, if a GPU has memory for them: one kernel less a step.
+    half_bits : `Order.half_bits` of the order that the program computes for its epoch; None if it takes an order.
+    has_loss : True if losses and correct samples are among the results; else XLA omits their computation.
     """
 
     count: int
@@ -139,7 +140,7 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
 
 @jax.custom_vjp
 def biased(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """x plus a bias in x's format, so that the product before may add it; the bias's gradient is summed in float32."""
+    """Sum of x and a bias in x's format, which XLA may fuse; the bias's gradient is summed in float32."""
     return x + bias.astype(x.dtype)
 
 
@@ -151,7 +152,7 @@ biased.defvjp(lambda x, bias: (biased(x, bias), None), _biased_gradient)
 
 
 def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.Array:
-    """Output with its channels first; image : its form before it was flattened, if no layer has read it since."""
+    """Output with its channels first; image : its shape before it was flattened, if no later layer has read it."""
     if image is not None:
         c, h, w = image
         x = x.reshape(-1, h, w, c)
@@ -161,7 +162,7 @@ def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.A
 
 
 def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
-    """Maximum over k x k windows, the first of equal ones. Its gradient is a selection, which XLA fuses."""
+    """Max pooling over k x k windows, the first of equals. Its gradient is a selection, which XLA fuses."""
     n, h, w, c = x.shape
     rows, columns = (h - k) // stride + 1, (w - k) // stride + 1
     best: jax.Array | None = None
@@ -176,12 +177,12 @@ def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def pool_windows(x: jax.Array, k: int) -> jax.Array:
-    """`pool` of windows that do not overlap, as a reduction: faster in bfloat16, slower in float32."""
+    """Max pooling over windows that do not overlap, as a reduction: faster in bfloat16, slower in float32."""
     return windows_of(x, k).max((2, 4))
 
 
 def windows_of(x: jax.Array, k: int) -> jax.Array:
-    """(n, rows, k, columns, k, channels): the windows, without what is left over at the far edges."""
+    """View (n, rows, k, columns, k, channels) of the pooling windows of x, without incomplete windows."""
     n, h, w, c = x.shape
     return x[:, : h // k * k, : w // k * k].reshape(n, h // k, k, w // k, k, c)
 
@@ -192,7 +193,7 @@ def _pooled(x: jax.Array, k: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array
 
 
 def _pool_gradient(k: int, kept: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array]:
-    """To the first among equals: XLA's own gradient of a maximum would share it."""
+    """Gradient (dx,) of `pool_windows`, at the first of equals; XLA's own gradient would divide it among equals."""
     x, best = kept
     windows = windows_of(x, k)
     place = lax.broadcasted_iota(jnp.int32, windows.shape, 2) * k + lax.broadcasted_iota(jnp.int32, windows.shape, 4)
@@ -207,14 +208,14 @@ pool_windows.defvjp(_pooled, _pool_gradient)
 
 
 def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:
-    """Input of the net from stored samples."""
+    """Net's input, float32, from stored samples: x * scale."""
     return x.astype(jnp.float32) * scale
 
 
 def loss(net: Net, precision: str, is_weighted: bool = False) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """A function of (params, x, labels, targets or None) to (mean loss, correct samples); x as the net sees it.
+    """Function from (params, x, labels, targets or None) to (mean loss, correct samples); x is the net's input.
 
-    is_weighted : True if goals are (n, columns) float32, the last of which is the weight of a sample.
+    is_weighted : True if goals are (n, columns) float32 with the weight of a sample in the last column.
     """
 
     def classes(params: Tree, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -254,7 +255,7 @@ def loss(net: Net, precision: str, is_weighted: bool = False) -> Callable[..., t
 
 
 def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) -> tuple[Tree, Slots]:
-    """Parameters and slots after the optimizer's step on each tensor; row: (WIDTH,), this step's numbers."""
+    """Parameters and slots after the optimizer's step on each tensor; row : (WIDTH,), this step's numbers."""
     rule_step, settings = rule.optimizer.form("jax").step, SimpleNamespace(**dict(rule.settings))
     new: Tree = {}
     moved: Slots = {slot: {} for slot in rule.slots}
@@ -273,14 +274,14 @@ def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) 
 def steps(
     net: Net, rule: Rule, precision: str, length: Length, is_weighted: bool = False
 ) -> Callable[..., Any]:  # fmt: skip
-    """Program of `length.count` steps, (params, slots, table, scale, x, labels, place) -> (params, slots, log, rows).
+    """Function of `length.count` steps: (params, slots, table, scale, x, labels, place) -> (params, slots, log, rows).
 
     table : float32 numbers of the steps: (WIDTH,), or (count, WIDTH) if they differ.
-    scale : float32 factor of the samples, or None if they are scaled already.
-    x, labels : all samples (`layout.stored`), and their labels or None. is_weighted : as `loss` takes it.
+    scale : float32 factor of the samples; None if they are scaled.
+    x, labels : all samples (`layout.stored`), and their labels or None. is_weighted : as in `loss`.
     place : (n,) and () int32, the order and the first position; with `length.half_bits` the order's words; or None.
     log : (2, count) uint32, the bits of each step's loss, and its correct samples; (2, 0) without `length.has_loss`.
-    rows : the computed order, or None.
+    rows : (n,) int32, the computed order, or None.
     """
     gradient = jax.value_and_grad(loss(net, precision, is_weighted), has_aux=True)
     count, size = length.count, length.size
@@ -331,5 +332,5 @@ def take(x: jax.Array, rows: jax.Array) -> jax.Array:
 
 
 def floats(net: Net) -> int:
-    """Numbers in the largest activation of a sample."""
+    """Size of the largest activation of a sample, in numbers."""
     return max(map(math.prod, net.shapes))

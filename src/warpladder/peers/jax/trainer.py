@@ -52,9 +52,10 @@ UNROLLED_WHOLE = ((1e10, 16),)
 
 
 class JaxTrainer(Trainer):
-    """Jitted scan over steps, compiled when the data set is loaded, on platform "cpu" or "gpu", or `RungError`.
+    """Trainer by a jitted scan over steps, compiled when the data set is loaded, on platform "cpu" or "gpu".
 
     precision : "fp32", "tf32" or "bf16" of the factors of products; sums, weights and the update are float32.
+    Raises RungError: JAX has no such platform.
     """
 
     def __init__(
@@ -123,15 +124,15 @@ class JaxTrainer(Trainer):
         return self.programs[*shape, has_loss]
 
     def _shuffles(self, shape: tuple[int, int]) -> bool:
-        """True if a program of this shape always begins with an epoch's first step, and computes the epoch's order."""
+        """True if a program of this shape always starts at an epoch's first step, and computes the order itself."""
         return shape == (self.blocks.full, self.blocks.batch) and not self.whole and self.samples <= jax_order.MOST
 
     def _words(self, order: Order) -> jax.Array | np.ndarray:
-        """Words of an order, on the device if the epoch before has copied them."""
+        """Words of an order, on the device if the previous epoch has copied them."""
         return self.following[1] if self.following is not None and self.following[0] == order else order.words
 
     def _numbers(self, first: int, count: int) -> jax.Array:
-        """Numbers of `count` updates from `first` on, which may be on the device already."""
+        """Numbers of `count` updates from `first` on, on the device."""
         if self.always is not None:
             return self.always
         if self.coming is not None and self.coming[:2] == (first, count):
@@ -139,7 +140,7 @@ class JaxTrainer(Trainer):
         return self._put(numbers(self.config, first, first + count, self.samples))
 
     def _rows(self, order: Order) -> jax.Array:
-        """Samples of an order on the device, cached for the next ranges of its epoch."""
+        """Indices (n,) int32 of an order's samples on the device, cached for the next ranges of its epoch."""
         if self.order is None or self.order[0] != order:
             if order.n <= jax_order.MOST:
                 rows = jax_order.program(order.n, order.half_bits, self.sharding)(order.words)
@@ -149,7 +150,7 @@ class JaxTrainer(Trainer):
         return self.order[1]
 
     def _position(self, at: int) -> jax.Array:
-        """Position on the device, cached: a copy of a number can take as long as a step."""
+        """Position on the device as an int32, cached: copying a number can take as long as a step."""
         if at not in self.positions:
             self.positions[at] = self._put(np.array(at, np.int32))
         return self.positions[at]
@@ -200,7 +201,7 @@ class JaxTrainer(Trainer):
         ]
 
     def _together(self, left: int) -> Iterator[int]:
-        """Steps of consecutive programs that make up `left` steps with all samples."""
+        """Numbers of steps of consecutive programs that together run `left` steps with all samples."""
         while left:
             count = (
                 min(left, TOGETHER) if left >= OWN else next(count for count in powers(READY)[::-1] if count <= left)
@@ -209,7 +210,7 @@ class JaxTrainer(Trainer):
             left -= count if self.looped else 1
 
     def _send(self, shape: tuple[int, int], place: Any, has_loss: bool) -> tuple[jax.Array, Any]:
-        """Start a program; returns its log, whose copy to the host is started, and the order that it computes."""
+        """Start a program; returns its log, with its copy to the host started, and the order that it computes."""
         train = self._program(shape, has_loss)
         table = self._numbers(self.step, shape[0])
         self.params, self.slots, log, rows = train(self.params, self.slots, table, self.scale, self.x, self.y, place)
@@ -219,7 +220,7 @@ class JaxTrainer(Trainer):
         return log, rows
 
     def _finished(self, logs: list[jax.Array]) -> tuple[np.ndarray, np.ndarray]:
-        """Wait for all programs; return the losses and right samples of those with losses."""
+        """Losses float64 and correct samples int64 of all logs, after waiting for all programs."""
         bits = np.concatenate([np.zeros((2, 0), np.uint32), *logs], axis=1)
         jax.block_until_ready((self.params, self.slots))
         return bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64)
@@ -243,7 +244,7 @@ class JaxTrainer(Trainer):
         }
 
     def _inward(self, name: str, a: np.ndarray) -> np.ndarray:
-        """Array in this peer's layout: always a copy."""
+        """Copy of array `a` in this peer's layout."""
         if name in self.flattened:
             a = channels_last(a, self.flattened[name])
         return np.array(a.transpose({1: (0,), 2: (1, 0), 4: (2, 3, 1, 0)}[a.ndim]), order="C")

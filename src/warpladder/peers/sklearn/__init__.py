@@ -1,4 +1,4 @@
-"""The scikit-learn peer: MLPClassifier, for the nets that it can express.
+"""Scikit-learn peer: MLPClassifier, for the nets that it can express.
 
 It imports scikit-learn only when a trainer is built. Begin with trainer.py.
 """
@@ -19,7 +19,7 @@ def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = 
 
 
 def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
-    """Reason against MLPClassifier: it has Linear layers, ReLU, softmax with cross-entropy; SGD or Adam, unclipped."""
+    """Reason why MLPClassifier (Linear, ReLU, softmax; unclipped SGD or Adam) cannot train; None if it can."""
     chain = [type(layer) for layer in net.layers if not isinstance(layer, Flatten)]
     hidden = [Linear, ReLU] * (len(chain) // 2)
     if chain != [*hidden, Linear] or net.loss != CrossEntropyLoss():

@@ -1,4 +1,4 @@
-"""Training with scikit-learn's MLPClassifier. docs/peers.md has the measurements for its settings."""
+"""Trainer by scikit-learn's MLPClassifier. docs/peers.md has the measurements for its settings."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class SklearnTrainer(Trainer):
                 raise  # weights that are not finite are for the log to tell
 
     def _tensors(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> dict[str, np.ndarray]:
-        """By our names and in our shapes: scikit-learn's matrices are (in, out)."""
+        """Tensors by our names and in our shapes; scikit-learn's weight matrices are (in, out)."""
         both = itertools.chain.from_iterable(zip((w.T for w in weights), biases, strict=True))
         return dict(zip((place.name for place in param_slices(self.net)), both, strict=True))
 
@@ -144,7 +144,7 @@ class SklearnTrainer(Trainer):
 
     @property
     def _slots(self) -> dict[str, tuple[dict[str, np.ndarray], float]]:
-        """Scikit-learn's arrays of each slot, and what it multiplies the slot by."""
+        """Arrays of scikit-learn for each slot, and the factor by which it multiplies the slot."""
         kept, count = self.model._optimizer, len(self.model.coefs_)
         found = {"momentum_buffer": (kept.velocities, -self.config.learning_rate)} if self.model.solver == "sgd" else {
             "exp_avg": (kept.ms, 1.0), "exp_avg_sq": (kept.vs, 1.0),
@@ -179,7 +179,7 @@ class SklearnTrainer(Trainer):
             self.model._optimizer.t = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        """The logits, of which MLPClassifier shows only the softmax: its weights, multiplied out."""
+        """Logits (n, outputs) of samples, computed from the weights: MLPClassifier returns only their softmax."""
         check_samples(self.net, x)
         last = len(self.model.coefs_) - 1
         a = pixels(x.reshape(len(x), math.prod(x.shape[1:])), scale)
@@ -201,7 +201,7 @@ class SklearnTrainer(Trainer):
 
 
 def solver(optimizer: Any) -> dict[str, Any]:
-    """An optimizer and its settings as MLPClassifier calls them."""
+    """Arguments of MLPClassifier for an optimizer and its settings."""
     if isinstance(optimizer, Adam):
         return {"solver": "adam", "beta_1": optimizer.betas[0], "beta_2": optimizer.betas[1], "epsilon": optimizer.eps}
     return {"solver": "sgd", "momentum": optimizer.momentum, "nesterovs_momentum": optimizer.nesterov}
@@ -210,8 +210,8 @@ def solver(optimizer: Any) -> dict[str, Any]:
 def tune(kept: Any, optimizer: Any, rate: float) -> None:
     """Set scikit-learn's optimizer for a step at this rate.
 
-    Its Adam adds eps to the root of the uncorrected second mean, torch.optim's to that of the corrected one: eps times
-    the root of the correction makes them equal.
+    Its Adam adds eps to the root of the uncorrected second mean, torch.optim's to the root of the corrected one: eps
+    times the root of the correction makes them equal.
     """
     if isinstance(optimizer, Adam):
         kept.learning_rate_init = rate

@@ -33,11 +33,11 @@ class TorchOptions(Options):
 
     device : "cuda" trains on the GPU; None on the CPU.
     mode : "graph" replays whole steps as CUDA graphs, "compile" does so after torch.compile; None is eager.
-    precision : of products: "fp64", with all numbers in float64, for eager steps; "tf32", or mixed precision in "bf16"
-    or "fp16", on a GPU; None is fp32.
+    precision : precision of products: "fp64", with all numbers in float64, for eager steps; "tf32", or mixed precision
+    in "bf16" or "fp16", on a GPU; None is fp32.
     images : "last" for channels-last images and convolution weights; None for channels first.
     loader : True takes batches from a DataLoader; None keeps the training set as one tensor on the device.
-    workers : the DataLoader's worker processes; None is four, or the number of cores if it is smaller.
+    workers : number of the DataLoader's worker processes; None is four, or the number of cores if it is smaller.
     pin_memory : True for page-locked batches of the DataLoader; None is True on a GPU.
     threads : CPU threads; None takes every core that this process may use.
     """
@@ -82,7 +82,7 @@ def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = T
 
 
 def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOptions()) -> str | None:
-    """Reason why PyTorch cannot train the net with these options here, or None."""
+    """Reason why PyTorch cannot train the net with these options on this machine; None if it can."""
     if reason := _at_odds(options) or _images(net, options):
         return reason
     if not find_spec("torch"):
@@ -101,7 +101,7 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
 
 
 def _at_odds(options: TorchOptions) -> str | None:
-    """Reason if options contradict each other, or None."""
+    """Reason why options contradict each other; None if they do not."""
     gpu = options.device == "cuda"
     if not gpu and options.mode is not None:
         return f"mode={options.mode} replays CUDA graphs, on a GPU: add device=cuda"
@@ -123,7 +123,7 @@ def _at_odds(options: TorchOptions) -> str | None:
 
 
 def _images(net: Net, options: TorchOptions) -> str | None:
-    """Reason why a net's images cannot have their channels last, or None.
+    """Reason why a net's images cannot have their channels last; None if they can.
 
     oneDNN writes past its workspace in the weight gradient of strided 1 x 1 convolutions, which ends the process:
     https://github.com/uxlfoundation/oneDNN/issues/6035
@@ -142,7 +142,7 @@ def _images(net: Net, options: TorchOptions) -> str | None:
 
 
 def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
-    """Reason if PyTorch lacks the optimizer, or None. torch is loaded only for an unknown one."""
+    """Reason why PyTorch lacks the optimizer; None if it has it. torch is loaded only for an unknown optimizer."""
     kind = type(config.optimizer)
     if kind in KNOWN:
         return None
@@ -155,7 +155,7 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
 
 
 def _layers(net: Net) -> str | None:
-    """Reason if PyTorch lacks a layer, or None. torch is loaded only for layers that no table lists."""
+    """Reason why PyTorch lacks a layer; None if it has all. torch is loaded only for layers that no table lists."""
     from ...ops.engine.layer_files import others
 
     found = others(net)
@@ -167,7 +167,7 @@ def _layers(net: Net) -> str | None:
 
 
 def _no_compiler() -> str | None:
-    """Reason if inductor cannot compile, or None: it needs Triton, which needs a C compiler."""
+    """Reason why inductor cannot compile; None if it can. It needs Triton, which needs a C compiler."""
     if not find_spec("triton"):
         return "torch.compile needs Triton: pip install triton"
     if not any(map(shutil.which, (os.environ.get("CC") or "gcc", "gcc", "clang"))):
@@ -176,7 +176,7 @@ def _no_compiler() -> str | None:
 
 
 def vary(rung: Rung, options: TorchOptions) -> dict[str, Any]:
-    """Title, idea, precision and deviations of a variant."""
+    """Title, idea, precision and deviations of the rung with these options, as fields of `Rung`."""
     gpu, precision = options.device == "cuda", options.precision or "fp32"
     graph = "Whole steps, forward, backward, update and the gathering of their samples, captured as CUDA graphs"
     if options.mode == "graph":

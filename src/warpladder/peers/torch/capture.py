@@ -1,4 +1,4 @@
-"""Capture of a CUDA graph of PyTorch's work, in a process with other libraries."""
+"""Capture of PyTorch's work as a CUDA graph, in a process with other libraries."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 
 def capture(work: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGraph:
-    """Record the launches of `work`, which must have run before, so that nothing is searched for or allocated.
+    """Record the launches of `work`, which must have run before, so that it searches and allocates nothing.
 
-    Only this thread's calls are held against the recording: JAX's threads query their events at any time, and an error
-    there would lose both the recording and JAX's stream. Python's collector rests, and frees memory in this thread.
+    Only this thread's calls can end the recording: JAX's threads query their events at any time, and an error in one
+    would lose both the recording and JAX's stream. Python's garbage collector is disabled, since it frees memory.
     """
     graph = torch.cuda.CUDAGraph()
     gc.collect()
@@ -29,7 +29,7 @@ def capture(work: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGrap
 
 
 def warm(work: Callable[[], object], times: int = 1) -> None:
-    """Run `work` on a stream of its own, as a capture will."""
+    """Run `work` on a separate stream, as a capture does."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

@@ -38,9 +38,9 @@ class StepBuffers(Protocol):
 class CapturedSteps:
     """Block of `count` steps of batches of `size` samples; on a GPU a CUDA graph.
 
-    trainer : with its data set loaded. step : function of samples, labels and numbers that returns (loss, output) or
+    trainer : trainer with a loaded data set. step : function from samples, labels and numbers to (loss, output) or
     None.
-    pool : memory that a trainer's graphs share: one runs at a time, and their results are outside it.
+    pool : memory that a trainer's graphs share: one graph runs at a time, and its results are outside the pool.
     has_loss : True if the steps compute losses and correct samples.
     """
 
@@ -61,7 +61,7 @@ class CapturedSteps:
             self.graph = capture(lambda: self._steps(count), pool)
 
     def __call__(self, rows: torch.Tensor | None, first: int, numbers: torch.Tensor | None) -> None:
-        """Train on samples of these numbers, None for all, and copy the log into the trainer's, from entry `first` on.
+        """Train on samples of these indices, None for all, and copy the log into the trainer's, from entry `first` on.
 
         numbers : (at least count, columns), the numbers of each step; None if they are constant.
         """

@@ -19,9 +19,9 @@ from ...trainers.shares import goals_with_weights
 class Criterion:
     """Loss of a net's outputs (n, *out_shape), and its gradient.
 
-    element, device : of the outputs.
+    element, device : dtype and device of the outputs.
     is_weighted : True if goals end in a column of weights of samples.
-    factors : weights of classes, or pos_weight shaped as an output; None without.
+    factors : weights of classes, or pos_weight in the shape of an output; None without them.
     """
 
     net: Net
@@ -50,7 +50,7 @@ class Criterion:
         return isinstance(self.loss, CrossEntropyLoss)
 
     def of(self, dataset: Dataset) -> Criterion:
-        """This loss for a training set."""
+        """Copy of this criterion for a training set, weighted if its samples have weights."""
         return replace(self, is_weighted=dataset.train_weight is not None)
 
     def goals(self, dataset: Dataset, device: torch.device | None = None) -> torch.Tensor | None:
@@ -60,13 +60,13 @@ class Criterion:
         return None if goal is None else torch.tensor(goal, dtype=kind, device=device or self.device)
 
     def labels(self, y: torch.Tensor | None) -> torch.Tensor | None:
-        """Labels (n,) int64 of goals; None if the net learns none."""
+        """Labels (n,) int64 of goals; None for a net without labels."""
         if y is None or not self.has_classes:
             return None
         return y[:, 0].long() if self.is_weighted else y
 
     def wanted(self, x: torch.Tensor, y: torch.Tensor | None, output: torch.Tensor) -> torch.Tensor:
-        """Labels (n,), or targets shaped as the output, of samples x and their goals."""
+        """Labels (n,), or targets in the shape of the output, of samples x and their goals."""
         if (labels := self.labels(y)) is not None:
             return labels
         if y is not None and self.is_weighted:
@@ -74,7 +74,7 @@ class Criterion:
         return (x if y is None else y).reshape(output.shape).to(output.dtype)
 
     def __call__(self, output: torch.Tensor, x: torch.Tensor, y: torch.Tensor | None) -> torch.Tensor:
-        """Mean loss of outputs of samples x, which are the targets of a net without goals y."""
+        """Mean loss of the outputs of samples x; without goals y, x is the target."""
         output = output if output.dtype == torch.float64 else output.float()
         wanted = self.wanted(x, y, output)
         if not self.is_weighted:
@@ -101,7 +101,7 @@ class Criterion:
         return functional.mse_loss(output, wanted, reduction=reduction)
 
     def slope(self, output: torch.Tensor, x: torch.Tensor, y: torch.Tensor | None) -> torch.Tensor:
-        """Gradient of the mean loss by the net's output, in float32 or float64, as the loss itself would send it back.
+        """Gradient of the mean loss by the net's output, in float32 or float64, equal to autograd's.
 
         output : (n, *out_shape), without a graph.
         """

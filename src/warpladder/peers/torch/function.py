@@ -1,4 +1,4 @@
-"""A net's loss as a function of parameters and stored samples, and the step that inductor compiles from it."""
+"""Loss of a net as a function of parameters and stored samples, and the step that inductor compiles from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CompiledStep = Callable[
 class NetFunction:
     """Outputs and mean loss of a net, as functions of its parameters.
 
-    format : of the factors of products. criterion : the loss, for a training set.
+    format : dtype of the factors of products. criterion : loss for a training set.
     images_last : True if stored images and convolution weights are channels-last.
     """
 
@@ -62,7 +62,7 @@ class NetFunction:
 def compiled_step(function: NetFunction, update: WrittenUpdate, size: int, has_loss: bool) -> CompiledStep:
     """Training step on `size` samples, compiled at its first call: forward, backward and update as one function.
 
-    Trainers of the same settings share it: a proof loads many data sets of few sizes. It returns the loss and outputs,
+    Trainers with equal settings share it: a proof loads many data sets of few sizes. It returns the loss and outputs,
     or None without `has_loss`.
     """
 

@@ -1,6 +1,6 @@
 """PyTorch trainer with CUDA graphs: blocks of steps are captured when the data set is loaded.
 
-The step is a function of its tensors: PyTorch's autograd and its fused updates, or all of it compiled by inductor.
+The step is a function of its tensors: PyTorch's autograd and its fused updates, or one function compiled by inductor.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ GATHERED = 1 << 28  # bytes of samples that a graph gathers before its first ste
 
 
 class GraphTrainer(Trainer):
-    """Whole steps, with the gathering of their samples, in CUDA graphs over static buffers.
+    """Trainer by CUDA graphs of whole steps, with the gathering of their samples, over static buffers.
 
-    device : "cuda", or "cpu", where the same functions run without a graph, for tests.
+    device : "cuda"; or "cpu" for tests, without graphs.
     precision : "fp32", "tf32", "bf16" or "fp16" of the factors of products; weights, update and loss are float32. In
     fp16 the loss is scaled, as by `torch.amp.GradScaler`.
-    images_last : channels-last images and convolution weights.
-    compiled : let inductor compile forward, backward and update as one function.
+    images_last : True for channels-last images and convolution weights.
+    compiled : True if inductor compiles forward, backward and update as one function.
     """
 
     def __init__(
@@ -158,14 +158,14 @@ class GraphTrainer(Trainer):
         return torch.from_numpy(self.update.numbers(self.step, self.step + steps, self.samples)).to(self.device)
 
     def _keep(self, steps: int) -> None:
-        """Allocate the log for this many steps."""
+        """Allocate the log for at least `steps` steps."""
         pinned = self.device.type == "cuda"
         if len(self.loss) < steps:
             self.loss = torch.zeros(steps, pin_memory=pinned)
             self.correct = torch.zeros(steps, dtype=torch.int64, pin_memory=pinned)
 
     def _finished(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """Wait for steps first..last-1: their losses and counts of right samples."""
+        """Losses float64 and correct counts int64 of steps first..last-1, after waiting for them."""
         if self.device.type == "cuda":
             torch.cuda.current_stream().synchronize()
         return self.loss[first:last].numpy().astype(np.float64), self.correct[first:last].numpy().astype(np.int64)
@@ -174,7 +174,7 @@ class GraphTrainer(Trainer):
         return self._compiled(size, has_loss) if self.compiled else self._autograd(has_loss)
 
     def _autograd(self, has_loss: bool) -> Step:
-        """Step by PyTorch's autograd, and updates of all tensors in one kernel each; returns None if not `has_loss`."""
+        """Step by PyTorch's autograd, with one update kernel for all tensors; it returns None if not `has_loss`."""
         slots = [list(tensors.values()) for tensors in self.slots.values()]
 
         def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
@@ -198,7 +198,7 @@ class GraphTrainer(Trainer):
         return step
 
     def _compiled(self, size: int, has_loss: bool) -> Step:
-        """Step of `size` samples as inductor compiled it, for this trainer or for one of the same settings before."""
+        """Step of `size` samples, compiled by inductor for this trainer or an earlier one with equal settings."""
         fast = compiled_step(self.function, WrittenUpdate.of(self.config), size, has_loss)
 
         def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
@@ -231,7 +231,7 @@ class GraphTrainer(Trainer):
                 tensors[name].copy_(self._inward(name, view))
 
     def _inward(self, name: str, a: np.ndarray) -> torch.Tensor:
-        """A tensor in the layout that it has here: always a copy."""
+        """Tensor on the device, copied from `a` into this trainer's layout."""
         if name in self.flattened:
             a = channels_last(a, self.flattened[name])
         out = torch.tensor(a, dtype=torch.float32, device=self.device)
@@ -271,7 +271,7 @@ class GraphTrainer(Trainer):
             torch.cuda.empty_cache()  # for other processes on this GPU
 
     def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
-        """Samples as stored here: (samples, *in_shape), or channels last, in the format of the products' factors."""
+        """Samples (samples, *in_shape), or channels last, on the device in the format of the products' factors."""
         if self.images_last:
             x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         return torch.from_numpy(pixels(x, scale)).to(self.device).to(self.format)

@@ -24,7 +24,7 @@ PATIENCE = 60  # seconds without a batch, after which a worker counts as stuck
 
 
 class InOrder(Sampler[list[int]]):
-    """Batches of sample numbers, as they were set."""
+    """Sampler of given batches of sample indices."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -39,7 +39,7 @@ class InOrder(Sampler[list[int]]):
 class LoaderTrainer(TorchTrainer):
     """`TorchTrainer` whose samples stay on the host and reach the device through a DataLoader.
 
-    workers : processes that gather batches; None is WORKERS, or one for each core if there are fewer.
+    workers : number of processes that gather batches; None is WORKERS, or the number of cores if it is smaller.
     pin_memory : True for page-locked batches; None is True on a GPU.
     """
 

@@ -19,7 +19,7 @@ from ..layout import pooled_first
 
 
 def sequential(net: Net) -> nn.Sequential:
-    """The equal PyTorch model; its `state_dict` has our names, shapes and order."""
+    """PyTorch model equal to the net; its `state_dict` has our names, shapes and order."""
     modules = [_module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False)]
     for before, module in pairwise(modules):
         if isinstance(module, nn.ReLU):
@@ -62,7 +62,7 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
 
 
 def lacking(kind: type[Layer]) -> str | None:
-    """Reason why PyTorch's peer lacks a layer that is not listed here, or None: `torch.nn` has a class of its name."""
+    """Reason why `torch.nn` has no module named as a layer that is not listed here; None if it has one."""
     found = getattr(nn, kind.__name__, None)
     if isinstance(found, type) and issubclass(found, nn.Module):
         return None
@@ -102,7 +102,7 @@ def arithmetic(precision: str, *, search: bool = True) -> Iterator[None]:
     """Context with PyTorch's process-wide settings for products on a GPU.
 
     precision : "fp32" and "fp64" switch TF32 off, in matrix products and in convolutions; all else leaves it on.
-    search : True if cuDNN tries its algorithms on a new shape.
+    search : True if cuDNN times its algorithms on a new shape.
     """
     cudnn, exact = torch.backends.cudnn, precision in ("fp32", "fp64")
     if hasattr(

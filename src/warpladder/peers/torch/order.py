@@ -17,14 +17,14 @@ BITS32 = 0xFFFFFFFF
 
 
 def mix(x: torch.Tensor) -> torch.Tensor:
-    """`order.mix32` of numbers from 0 to 2^32 - 1."""
+    """Hash `order.mix32` of int64 numbers from 0 to 2^32 - 1."""
     x = (x ^ (x >> 16)) * 0x7FEB352D & BITS32
     x = (x ^ (x >> 15)) * 0x846CA68B & BITS32
     return x ^ (x >> 16)
 
 
 def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:
-    """(n,) int64: the sample at each position of an order that shuffles; words : (ORDER_WORDS,) int64, its key."""
+    """Sample (n,) int64 at each position of a shuffled order; words : (ORDER_WORDS,) int64, its key."""
     values = torch.arange(1 << 2 * half_bits, device=words.device)
     mask = (1 << half_bits) - 1
     left, right = values >> half_bits, values & mask
@@ -57,7 +57,7 @@ class Shuffle:
         self.shuffled = shuffled(self.words, self.n, self.half_bits)
 
     def rows(self, order: Order) -> torch.Tensor:
-        """(n,) int64 on the device: `order.indices(0, n)`; the next ranges of its epoch find it."""
+        """Indices (n,) int64 on the device, `order.indices(0, n)`, cached for the next ranges of its epoch."""
         if order != self.order:
             self.found, self.order = self._rows(order), order
         return self.found

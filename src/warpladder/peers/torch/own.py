@@ -1,4 +1,4 @@
-"""`torch_peer`: a peer of a user's own PyTorch module, for a file that is climbed next to the ladder."""
+"""`torch_peer`: peer for a user's own PyTorch module, in a file that is climbed next to the ladder."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ def torch_peer(name: str, title: str, make: Callable[[Net], nn.Module]) -> Rung:
     Parameters
     ----------
     name, title : str
-        As a `Rung` has them.
+            As in `Rung`.
     make : callable
-        Gives the module for a net: a class whose `__init__` takes a net, say. Its parameters have the shapes of the
-        net's, in the net's order, and any names. It takes samples (n, *in_shape) float32 and gives the net's outputs.
+            Function from a net to the module, for instance a class whose `__init__` takes a net. The module's
+            parameters
+        have the shapes of the net's, in the net's order, and any names. It maps samples (n, *in_shape) float32 to
+        outputs.
 
     Returns
     -------
@@ -44,7 +46,7 @@ def _build(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig, stat
 
 
 def _unsupported(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig) -> str | None:
-    """Reason why the module cannot train the net, or None."""
+    """Reason why the module cannot train the net; None if it can."""
     if reason := PEER.unsupported(net, config):
         return reason
     module = make(net)

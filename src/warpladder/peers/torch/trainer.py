@@ -37,10 +37,10 @@ TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy
 class TorchTrainer(Trainer):
     """Trainer by the equal `nn.Sequential` and the `torch.optim` class of the optimizer's name, without a DataLoader.
 
-    device : "cpu" or "cuda", where it trains and the data set lies; `RungError` if PyTorch has no such device.
-    precision : "fp64", "fp32", "tf32", "bf16" or "fp16" of products. In fp64 all numbers are float64; bf16 and fp16 are
-    automatic mixed precision, with a scaled loss in fp16.
-    channels_last : channels-last images and convolution weights.
+    device : "cpu" or "cuda", for training and the data set. Raises `RungError` if PyTorch has no such device.
+    precision : precision of products, "fp64", "fp32", "tf32", "bf16" or "fp16". In fp64 all numbers are float64; bf16
+    and fp16 are automatic mixed precision, with a scaled loss in fp16.
+    channels_last : True for channels-last images and convolution weights.
     model : module with the net's parameters in the net's order; by default the equal `nn.Sequential`.
     """
 
@@ -96,7 +96,7 @@ class TorchTrainer(Trainer):
     def _steps(
         self, order: Order, first: int, last: int, batch: int, has_loss: bool
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Losses and correct counts of some steps, on the device, perhaps not computed yet; None without `has_loss`."""
+        """Losses and correct counts of some steps, queued on the device; no losses without `has_loss`."""
         assert self.x is not None
         losses: list[torch.Tensor] = []
         hits: list[torch.Tensor] = []
@@ -121,12 +121,12 @@ class TorchTrainer(Trainer):
         return [(torch.stack(losses), torch.stack(hits) if hits else torch.zeros(len(losses), dtype=torch.int64))]
 
     def _wait(self) -> None:
-        """Wait until the device is idle; the CPU is."""
+        """Wait until the device is idle; the CPU always is."""
         if self.device.type == "cuda":
             torch.cuda.current_stream().synchronize()
 
     def _schedule(self, steps: int, samples: int) -> None:
-        """Have the rates of the next steps at hand, where they vary."""
+        """Compute the learning rates of the next steps, if they vary."""
         if not self.config.schedule.steady:
             self.rates = iter(self.config.rates(self.step, self.step + steps, samples).tolist())
 
@@ -201,7 +201,7 @@ class TorchTrainer(Trainer):
 
     @contextmanager
     def _predicting(self) -> Iterator[None]:
-        """Context in which the model normalises by its running statistics."""
+        """Context in which the model normalises by its running statistics, for predictions."""
         if not self.net.normalizes:
             yield
             return
@@ -227,17 +227,17 @@ class TorchTrainer(Trainer):
             torch.cuda.empty_cache()  # for other processes on this GPU
 
     def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
-        """Samples as the model takes them, or (samples, height, width, channels) for channels last."""
+        """Samples times scale in the model's dtype; (samples, height, width, channels) for channels last."""
         if self.channels_last:
             x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         return torch.from_numpy(pixels(x, scale)).to(self.element)
 
     def _numpy(self) -> type[np.floating]:
-        """NumPy's type of parameters, slots and outputs."""
+        """NumPy dtype of parameters, slots and outputs."""
         return np.float64 if self.element == torch.float64 else np.float32
 
     def _autocast(self) -> torch.autocast:
-        """Context in which PyTorch multiplies in the trainer's precision."""
+        """Context with PyTorch's automatic mixed precision for this trainer."""
         return torch.autocast(self.device.type, self.short or torch.bfloat16, enabled=self.short is not None)
 
     @contextmanager
@@ -261,7 +261,7 @@ def statistics(model: nn.Module) -> list[torch.Tensor]:
 
 
 def open_device(name: str) -> torch.device:
-    """The CPU or the GPU; `RungError` where PyTorch has none."""
+    """CPU or GPU as a torch device. Raises `RungError` if PyTorch has none."""
     if name == "cuda" and not torch.cuda.is_available():
         built = "for CUDA " + torch.version.cuda if torch.version.cuda else "without CUDA"
         raise RungError(f"PyTorch {torch.__version__} finds no GPU here: it is built {built}")

@@ -1,4 +1,4 @@
-"""`Units`: scales or standardises samples, as a net's training did, in front of its layers in PyTorch."""
+"""`Units`: PyTorch module that scales or standardises samples, as in a net's training, before the net's layers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from torch import nn
 
 
 class Units(nn.Module):
-    """x * scale, or (x - mean) / std for each feature or channel, rounded to float32. It has no parameters or state.
+    """Input scaling: x * scale, or (x - mean) / std for each feature or channel, rounded to float32. It has no
+    parameters.
 
-    element : type of the output, that of the net's weights.
+    element : dtype of the output, equal to the net's weights'.
     """
 
     def __init__(

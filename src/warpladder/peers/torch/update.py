@@ -17,11 +17,11 @@ Tensors = dict[str, torch.Tensor]
 
 
 def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = False) -> torch.optim.Optimizer:
-    """`torch.optim`'s optimizer of this name and settings, after a step along no gradient, which makes its slots.
+    """Optimizer of `torch.optim` with this name and settings, after a step by a zero gradient, which creates its slots.
 
-    exact : leave out PyTorch's fused Adam, whose CUDA kernel corrects by powers of betas rounded to float32: updates
-    are off by up to 8e-6 of themselves in the first hundreds of steps, which a proof in float32 refuses.
-    Raises AttributeError: the name is unknown. Raises TypeError, ValueError: it does not take the settings.
+    exact : True to avoid PyTorch's fused Adam, whose CUDA kernel corrects by powers of betas rounded to float32:
+    updates have relative errors up to 8e-6 in the first hundreds of steps, which a proof in float32 refuses. Raises
+    AttributeError: the name is unknown. Raises TypeError, ValueError: it does not take the settings.
     """
     name, params = type(optimizer).__name__, list(params)
     settings = {
@@ -40,7 +40,7 @@ def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = Fa
 
 
 def lacking(optimizer: Optimizer) -> str | None:
-    """Reason why `torch.optim` does not train with an optimizer, or None."""
+    """Reason why `torch.optim` cannot train with an optimizer; None if it can."""
     name, w = type(optimizer).__name__, torch.zeros(1, requires_grad=True)
     try:
         made = eager(optimizer, [w])
@@ -60,11 +60,12 @@ def lacking(optimizer: Optimizer) -> str | None:
 class GraphUpdate:
     """Update of all tensors within a CUDA graph.
 
-    Numbers that differ from step to step are read from the device, so a graph does the right step at every replay: of a
-    table with a row for each step, `numbers` is the host's copy, and the functions below take a row. If all steps have
-    the same numbers they are constants, and the row is None.
+    Numbers that differ from step to step are read from the device, so that each replay of a graph makes the right step:
+    `numbers` is the host's copy of a table with a row for each step, and the functions below take a row. If all steps
+    have equal numbers, they are constants, and the row is None.
 
-    compiled : a `WrittenUpdate` updates, and not `all`, which calls PyTorch's own kernels. exact : see `eager`.
+    compiled : True if a `WrittenUpdate` updates instead of `all`, which calls PyTorch's own kernels. exact : see
+    `eager`.
     """
 
     def __init__(self, config: TrainConfig, compiled: bool, exact: bool = False) -> None:
@@ -72,7 +73,7 @@ class GraphUpdate:
         self.written = exact and isinstance(config.optimizer, Adam)
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
-        """(last - first, columns) float32 of updates first..last-1: `Optimizer.numbers`, or (rate, number) if fused."""
+        """Numbers (updates, columns) float32 of updates first..last-1: `Optimizer.numbers`; (rate, number) if fused."""
         if self.compiled or self.written:
             return self.config.numbers(first, last, samples).astype(np.float32)
         rates = self.config.rates(first, last, samples)
@@ -159,7 +160,7 @@ class GraphUpdate:
 
 @dataclass(frozen=True)
 class WrittenUpdate:
-    """Update of a step written out for inductor, in the settings of a `TrainConfig`."""
+    """Update of a step as tensor expressions for inductor, with the settings of a `TrainConfig`."""
 
     optimizer: Optimizer
     clip_value: float | None
@@ -180,7 +181,7 @@ class WrittenUpdate:
         self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None,
         good: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
-        """Change a parameter and its slots, or neither where `good`, (), is False."""
+        """Change a parameter and its slots, or neither if `good`, (), is False."""
         if self.clip_value is not None:
             g = g.clamp(-self.clip_value, self.clip_value)
         match self.optimizer:
@@ -217,7 +218,7 @@ def sgd(
 def adam(
     optimizer: Adam, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor
 ) -> tuple[torch.Tensor, Tensors]:
-    """The step of Adam or AdamW, to be taken off the parameter, and the new slots."""
+    """Step of Adam or AdamW, to be subtracted from the parameter, and the new slots."""
     apart = isinstance(optimizer, AdamW)
     if optimizer.weight_decay and not apart:
         g = g + optimizer.weight_decay * p

@@ -1,5 +1,5 @@
-"""Inline PTX of kernels as C++, which a CPU's compiler takes.
+"""Inline PTX of kernels, translated to C++ for a CPU's compiler.
 
 It may import the device's declarations; the emulator's rewriting imports it. Begin with statement.py: it reads an asm
-statement; instructions.py names the functions that write C++ for each kind of instruction.
+statement; instructions.py lists the functions that write C++ for each kind of instruction.
 """

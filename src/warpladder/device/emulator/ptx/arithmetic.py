@@ -1,4 +1,4 @@
-"""Instructions whose result follows from their operands: arithmetic, bits, comparisons, conversions."""
+"""PTX instructions without side effects, in C++: arithmetic, bits, comparisons, conversions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": 
 
 
 def plain(words: list[str], operands: list[Operand]) -> str | None:
-    """An instruction whose result follows from its operands alone."""
+    """C++ of an instruction without side effects; None for an unknown one."""
     name = words[0]
     if {"rz", "rm", "rp", "sat"} & set(words) or "cc" in words:
         return None

@@ -1,4 +1,4 @@
-"""Instructions of PTX in C++, by their name and types."""
+"""PTX instructions in C++, by their name and types."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAMILIES = [
 
 
 def instruction(opcode: str, operands: list[Operand]) -> str:
-    """C++ statements of an instruction; `PtxError` if there are none."""
+    """C++ statements of an instruction. Raises `PtxError` if there is no translation."""
     words = opcode.split(".")
     for pattern, translate in _FAMILIES:
         if re.fullmatch(pattern, opcode):

@@ -1,4 +1,4 @@
-"""Instructions on memory: loads, stores, atomics, asynchronous copies, and barriers that count arrivals."""
+"""PTX instructions on memory, in C++: loads, stores, atomics, asynchronous copies, and barriers that count arrivals."""
 
 from __future__ import annotations
 

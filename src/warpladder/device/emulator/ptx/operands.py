@@ -9,7 +9,7 @@ Operand = str | list[str]
 
 
 class PtxError(KernelError):
-    """An instruction that has no counterpart here; its name is the message."""
+    """Error for an instruction without translation; its name is the message."""
 
 
 TYPES = {f"{kind}{bits}": f"{'int' if kind == 's' else 'uint'}{bits}_t" for kind in "bus" for bits in (8, 16, 32, 64)}
@@ -28,14 +28,14 @@ def type_of(words: list[str]) -> str:
 
 
 def cast(kind: str, value: Operand) -> str:
-    """Operand as a C++ value of a type; the parts of a vector make one value."""
+    """C++ expression of an operand as a type; the parts of a vector are packed into one value."""
     if isinstance(value, list):
         return f"emu::ptx::packed<{kind}>({', '.join(value)})"
     return f"emu::ptx::as<{kind}>({value})"
 
 
 def put(target: Operand, value: str) -> str:
-    """Statement that stores a value in an operand, or in the parts of a vector."""
+    """C++ statement that stores a value in an operand, or in the parts of a vector."""
     if isinstance(target, list):
         return (
             f"emu::ptx::unpack({value}, {', '.join('emu::ptx::unused' if each == '_' else each for each in target)});"
@@ -44,7 +44,7 @@ def put(target: Operand, value: str) -> str:
 
 
 def address(operand: Operand, words: list[str]) -> str:
-    """Address that an operand [base + offset] names, in shared memory or elsewhere."""
+    """C++ address of an operand [base + offset], in shared memory or elsewhere."""
     if not isinstance(operand, str) or not operand.startswith("["):
         raise PtxError(".".join(words))
     base, _, offset = operand[1:-1].partition(" | ")

@@ -6,7 +6,7 @@ becomes
 
     do { auto& emu_a0 = lane; emu::ptx::put(emu_a0, emu::ptx::as<uint32_t>(emu::lane())); } while (0)
 
-An instruction that has no counterpart is named, and stops the kernel that comes to it.
+An instruction without translation stops the kernel with a message that names it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _labels = count()
 
 @dataclass
 class _Statement:
-    """One asm statement while it is translated. registers : C++ names of its registers, by their PTX names."""
+    """State of an asm statement's translation. registers : C++ names of its registers, by their PTX names."""
 
     names: dict[str, str] = field(default_factory=dict)
     registers: dict[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class _Statement:
 
 
 def translated(inside: str) -> str:
-    """C++ for the text in the parentheses of an asm statement; `PtxError` names what has no counterpart."""
+    """C++ for the text in the parentheses of an asm statement. Raises `PtxError` that names an unknown instruction."""
     sections = _sections(inside)
     template = _template(sections[0])
     statement = _Statement(has_operands=len(sections) > 1)
@@ -66,7 +66,7 @@ def translated(inside: str) -> str:
 
 
 def _sections(inside: str) -> list[str]:
-    """Template, outputs, inputs and clobbers, which colons outside of parentheses and strings separate."""
+    """Template, outputs, inputs and clobbers of an asm statement, separated by colons outside strings."""
     out, start, depth, at = [], 0, 0, 0
     while at < len(inside):
         string = _LITERAL.match(inside, at)
@@ -104,7 +104,7 @@ def _body(template: str, statement: _Statement) -> str:
 
 
 def _braces(piece: str) -> list[str]:
-    """An instruction, and the braces of blocks that stand before and after it."""
+    """Instruction, and the braces of blocks before and after it, as separate pieces."""
     out = []
     while piece.startswith("{") and not re.match(r"\{[^{}]*\}\s*,", piece):
         out.append("{")

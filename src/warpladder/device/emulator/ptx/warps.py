@@ -1,4 +1,4 @@
-"""Instructions of several threads: shuffles, votes, barriers, fences, matrices; and those without an effect here."""
+"""PTX instructions of several threads, in C++: shuffles, votes, barriers, fences, matrices; and ignored ones."""
 
 from __future__ import annotations
 
