@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
@@ -40,7 +42,7 @@ _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
 #: Headers of NVIDIA's libraries and of device code that have no counterpart here.
 _NOT_HERE = re.compile(
     r"cublasLt|cublasXt|cudnn|cufftw|curand_mtgp|cusparse|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
-    r"cuda_\w*interop|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
+    r"cuda_(?!gl_)\w*interop|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
 )
 
 
@@ -85,28 +87,49 @@ def program_runtime(mode: str) -> Path:
 def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
     """Executable of a program; `KernelError` with the compiler's first error, in the program's own file and line."""
     library, emulator = program_runtime(options.mode), runtime(options.mode)
-    defines = [f"-D{define}" for define in options.defines]
-    arch = 100 * options.gpu.major + 10 * options.gpu.minor
-    polls = POLLS.get(options.mode, ()) if any(has_volatile(s.text) for s in sources.files.values()) else ()
-    common = [*ALWAYS, *polls, *KERNEL_FLAGS[options.mode], f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}",
-              f"-I{HEADERS}", f"-I{OWN}", f"-I{EMULATED}"]  # fmt: skip
-    flags = [*common, *(f"-I{path}" for path in sources.folders), *defines]
+    flags = _flags(sources, options)
     whole = key(_own_digest(), _translation(), sources.digest, library.name, emulator.name, *flags, *options.libraries)
     name = f"program-{next(iter(sources.files)).stem}-{whole}"
     if is_whole(folder() / name):
         return made(name, [], "")
-    place = folder() / f"{name}-{os.getpid()}"
-    place.mkdir(parents=True, exist_ok=True)
-    try:
-        named = _written(sources, place)
-        headers = _headers(common)
-        with ThreadPoolExecutor(cores()) as pool:
-            jobs = [pool.submit(copy_context().run, _compiled, file, [f"-I{headers}", *flags]) for file in named]
-            objects = [job.result() for job in jobs]
+    with _objects(sources, options, name) as objects:
         linked = [*map(str, objects), str(library), str(emulator), "-Wl,-rpath,$ORIGIN", "-pthread",
                   f"-Wl,--version-script={HERE / 'runtime' / 'hidden.map'}",
                   *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
         return _linked(name, linked)
+
+
+def compile_alone(sources: ProgramFiles, options: ProgramOptions) -> None:
+    """Compile files without linking them; `KernelError` with the compiler's first error."""
+    with _objects(sources, options, f"alone-{next(iter(sources.files)).stem}"):
+        pass
+
+
+def _flags(sources: ProgramFiles, options: ProgramOptions) -> list[str]:
+    arch = 100 * options.gpu.major + 10 * options.gpu.minor
+    return [*_common(sources, options.mode, arch), *(f"-I{path}" for path in sources.folders),
+            *(f"-D{define}" for define in options.defines)]  # fmt: skip
+
+
+def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
+    """Flags of a program's files and of the precompiled headers."""
+    polls = POLLS.get(mode, ()) if any(has_volatile(s.text) for s in sources.files.values()) else ()
+    return [*ALWAYS, *polls, *KERNEL_FLAGS[mode], f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}", f"-I{HEADERS}",
+            f"-I{OWN}", f"-I{EMULATED}"]  # fmt: skip
+
+
+@contextmanager
+def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Iterator[list[Path]]:
+    """Objects of the named files in a folder that is removed afterwards."""
+    flags = _flags(sources, options)
+    place = folder() / f"{name}-{os.getpid()}"
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        named = _written(sources, place)
+        headers = _headers_made(tuple(_common(sources, options.mode, 100 * options.gpu.major + 10 * options.gpu.minor)))
+        with ThreadPoolExecutor(cores()) as pool:
+            jobs = [pool.submit(copy_context().run, _compiled, file, [f"-I{headers}", *flags]) for file in named]
+            yield [job.result() for job in jobs]
     finally:
         for file in place.iterdir():
             file.unlink()
@@ -126,16 +149,12 @@ def _linked(name: str, arguments: list[str]) -> Path:
 
 @cache
 def _headers_made(common: tuple[str, ...]) -> Path:
+    """Folder with headers/program.h precompiled."""
     flags = list(common)
     name = f"headers-{key(_own_digest(), *flags)}/program.h.gch"
     return made(
         name, [*flags, "-x", "c++-header", str(HERE / "headers" / "program.h")], "the headers of programs"
     ).parent
-
-
-def _headers(common: list[str]) -> Path:
-    """Folder with headers/program.h precompiled."""
-    return _headers_made(tuple(common))
 
 
 def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
@@ -145,7 +164,7 @@ def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
     named = []
     for path, source in sources.files.items():
         text = program_text(sources.redirected(source, names), str(path), known)
-        start = '#include "program.h"\n' if source.is_named else ""
+        start = '#include "program.h"\n' if source.is_named and sources.uses_cuda(path) else ""
         once = "#pragma once\n" if re.search(r"^[ \t]*#[ \t]*pragma[ \t]+once", text, re.MULTILINE) else ""
         Path(names[path]).write_text(f'{start}{once}#line 1 "{path}"\n{text}', encoding="utf-8")
         if source.is_named:
@@ -204,6 +223,9 @@ def _first_error(messages: str, path: Path) -> str:
             driver = _driver_name(messages, place)
             if driver:
                 return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"
+            opengl = re.search(r"['‘](?P<name>(?:gl|glu|glut|glX|glew)[A-Z]\w*|GLU?T?_\w+|GL[a-z]+)['’]", match["why"])
+            if opengl and re.search("declared|name a type", match["why"]):
+                return f"{place}: {opengl['name']} is of OpenGL, which cannot be emulated"
             number = re.match(r"['‘](?P<name>CUDA_[CR]_\d+\w*)['’] was not declared", match["why"])
             if number:
                 return f"{place}: {number['name']}, a type of numbers of NVIDIA's libraries, is not emulated here"

@@ -135,6 +135,8 @@ def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Probl
     lines = places("".join(reports for *_, reports in records), executable)
     for level, kernel, launch, reports in records:
         for report in read(reports, kernel, executable, lines):
+            if report.kind == "refused":
+                raise KernelError(report.message)
             if report.kind == "no body":
                 raise KernelError(f"kernel {kernel}: {report.message}")
             if report.kind == "stopped":

@@ -20,11 +20,21 @@ OWN = Path(__file__).resolve().parent / "headers" / "cuda"
 BUILT_IN = re.compile(
     r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|driver_types|vector_types|"
     r"vector_functions|builtin_types|host_defines|cuda_profiler_api|cuda_device_runtime_api|sm_\w+|math_functions|"
-    r"common_functions|device_types|crt/\w+|device_atomic_functions|library_types|surface_types|texture_types)"
+    r"common_functions|device_types|driver_functions|crt/\w+|device_atomic_functions|library_types|surface_types|texture_types)"
     r"\.(h|hpp)"
 )
+#: Headers that come with CUDA's types.
+_OF_CUDA = re.compile(
+    rf"{BUILT_IN.pattern}|cu[a-z]\w*\.h|cuda_\w+\.hp*|cooperative_groups|cuda/|thrust/|cub/|mma\.h|math_constants\.h|"
+    r"nvtx3/|nvToolsExt|GL/|GLUT/"
+)
 #: Libraries whose headers are all in one here, by the start of their names.
-WHOLE = {"cuda/std/": "cuda/std/all", "thrust/": "thrust/all.h", "cub/": "cub/cub.cuh"}
+WHOLE = {
+    "cuda/std/": "cuda/std/all", "thrust/": "thrust/all.h", "cub/": "cub/cub.cuh",
+    "GL/": "GL/gl.h", "GLUT/": "GL/gl.h", "OpenGL/": "GL/gl.h",
+}  # fmt: skip
+#: Headers that are the emulator's even if a folder of the program has them.
+_ALWAYS_HERE = re.compile(r"(?:GL|GLUT|OpenGL)/.*")
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class ProgramFiles:
 
     def _found(self, path: Path, name: str, is_quoted: bool) -> Path | None:
         """The program's own file that an include names; None for a header of the compiler or of CUDA."""
-        if BUILT_IN.fullmatch(name):
+        if BUILT_IN.fullmatch(name) or _ALWAYS_HERE.fullmatch(name):
             return None
         for folder in (*((path.parent,) if is_quoted else ()), *self.folders):
             file = folder / name
@@ -74,6 +84,24 @@ class ProgramFiles:
         for path, source in self.files.items():
             whole.update(f"{path}\n{len(source.text)}\n{source.text}".encode())
         return whole.hexdigest()[:20]
+
+    def uses_cuda(self, path: Path) -> bool:
+        """True if nvcc compiles a file, or if it includes a header of CUDA, directly or by headers of its own.
+
+        A host compiler gets other files of a program, and they may define names that CUDA has.
+        """
+        if path.suffix in (".cu", ".cuh"):
+            return True
+        seen, left = {path}, [path]
+        while left:
+            here = left.pop()
+            for (file, name), found in self.reached.items():
+                if file == here and found is None and _OF_CUDA.match(name):
+                    return True
+                if file == here and found and found not in seen:
+                    seen.add(found)
+                    left.append(found)
+        return False
 
     def redirected(self, source: ProgramFile, names: dict[Path, str]) -> str:
         """Text whose includes of own headers name the rewritten files, and whose includes of built-in ones are gone."""

@@ -1,5 +1,6 @@
 // Errors of calls, and reports. A report is a record in the file that WARPLADDER_REPORTS names: what it is, kernel,
 // number of launches so far, and the fault as the emulator writes it; Python finds the lines and prints it.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -131,6 +132,17 @@ EMU_EXPORT const char* cudaGetErrorName(cudaError_t error) {
 #undef EMU_CASE
     }
     return "unrecognized error code";
+}
+
+// Ends a program that comes to a function of a library which is not emulated.
+EMU_EXPORT void emu_refuse(const char* name, const char* library, const void* address) {
+    Dl_info file;
+    std::string place = dladdr(address, &file) && file.dli_fbase
+        ? "+" + std::to_string(uintptr_t(address) - uintptr_t(file.dli_fbase)) + '\x1f' : "";
+    report_text("problem", "", std::string("refused\x1f") + (place.empty() ? "" : "{0}: ") + name + " is of " + library
+        + ", which cannot be emulated\x1f\x1f\x1f\x1f" + place + '\x1e');
+    fflush(nullptr);
+    _exit(2);
 }
 
 // The result of a call that stands as a statement of its own.
