@@ -40,7 +40,7 @@ CUDA = re.compile(r"#\s*include\s*[<\"](?:cuda|cublas|cufft|curand|cu\w+|npp\w*|
 OUTCOMES = ("ran", "wrong", "faults", "code", "late", "crashed", "refused")
 #: Exit code of a program that its limit of processor time ended.
 LATE = 128 + signal.SIGXCPU
-RIGHT = re.compile(r"pass(?:ed)?\b|success\w*|\bOK\b|\bcorrect\b|\bverified\b", re.IGNORECASE)
+RIGHT = re.compile(r"\bpass(?:ed)?\b|success\w*|\bOK\b|\bcorrect\b|\bverified\b", re.IGNORECASE)
 WRONG = re.compile(r"\bfail(?:ed|ure)?\b(?!.*\b0\b)|\bincorrect\b", re.IGNORECASE)
 
 

@@ -39,9 +39,11 @@ HERE = Path(__file__).resolve().parent
 _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
 
 
+#: Flags of single kernels that a program, which runs longer, does without: they leave the variables of a loop in memory.
+_SLOW = ("-fira-region=one", "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-move-loop-invariants")
 #: Headers of NVIDIA's libraries and of device code that have no counterpart here.
 _NOT_HERE = re.compile(
-    r"cublasLt|cublasXt|cudnn|cufftw|curand_mtgp|cusparse|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
+    r"cublasLt|cublasXt|cudnn|cufftw|curand_mtgp|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
     r"cuda_(?!gl_)\w*interop|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
 )
 
@@ -114,7 +116,8 @@ def _flags(sources: ProgramFiles, options: ProgramOptions) -> list[str]:
 def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
     """Flags of a program's files and of the precompiled headers."""
     polls = POLLS.get(mode, ()) if any(has_volatile(s.text) for s in sources.files.values()) else ()
-    return [*ALWAYS, *polls, *KERNEL_FLAGS[mode], f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}", f"-I{HEADERS}",
+    flags = [flag for flag in KERNEL_FLAGS[mode] if flag not in _SLOW]
+    return [*ALWAYS, *polls, *flags, f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}", f"-I{HEADERS}",
             f"-I{OWN}", f"-I{EMULATED}"]  # fmt: skip
 
 

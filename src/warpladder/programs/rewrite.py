@@ -38,7 +38,10 @@ _CALLS = (
 )
 _STATEMENT = re.compile(rf"(?<=[;{{}}])\s*(?P<call>{_CALLS})\s*(?:<[^<>;()]*>)?\s*\(")
 #: Names of built-in variables that host code gives to its own ones.
-_SIZES = re.compile(r"\bdim3\b[^;{}]*?\b(?:gridDim|blockDim|blockIdx|threadIdx)\b")
+_SIZES = re.compile(
+    r"\b(?:dim3\b[^;{}]*?|(?:unsigned|u?int[1-4]?|size_t|auto|long|short)\s+(?:[^;{}()=]*,\s*)?)"
+    r"\b(?:gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*[.\[])"
+)
 _BUILT_IN = re.compile(r"\b(gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*::)")
 #: Members of the runtime's structs with such a name.
 _MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim)\b")

@@ -7,7 +7,7 @@
 
 namespace emu {
 
-thread_local Thread* current = nullptr;
+constinit thread_local Thread* current = nullptr;
 
 void Worker::work(Run& now) {
     run = &now;
