@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
 
 
-#: Flags of single kernels that a program, which runs longer, does without: they leave the variables of a loop in memory.
+#: Flags of single kernels that a program does without, which runs longer: they leave a loop's variables in memory.
 _SLOW = ("-fira-region=one", "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-move-loop-invariants")
 #: Headers of NVIDIA's libraries and of device code that have no counterpart here.
 _NOT_HERE = re.compile(

@@ -20,7 +20,8 @@ OWN = Path(__file__).resolve().parent / "headers" / "cuda"
 BUILT_IN = re.compile(
     r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|driver_types|vector_types|"
     r"vector_functions|builtin_types|host_defines|cuda_profiler_api|cuda_device_runtime_api|sm_\w+|math_functions|"
-    r"common_functions|device_types|driver_functions|crt/\w+|device_atomic_functions|library_types|surface_types|texture_types)"
+    r"common_functions|device_types|driver_functions|crt/\w+|device_atomic_functions|library_types|surface_types|"
+    r"texture_types)"
     r"\.(h|hpp)"
 )
 #: Headers that come with CUDA's types.

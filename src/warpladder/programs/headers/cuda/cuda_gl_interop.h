@@ -1,5 +1,5 @@
-// Buffers and pictures that CUDA shares with graphics: declared, so that a program which needs none of them runs; one that
-// comes to such a call ends with its name.
+// Buffers and pictures that CUDA shares with graphics: declared, so that a program which needs none of them runs; one
+// that comes to such a call ends with its name.
 #pragma once
 #include "../refused.h"
 
