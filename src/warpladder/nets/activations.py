@@ -15,7 +15,7 @@ FUNCTION = 16
 
 @dataclass(frozen=True)
 class Tanh(Layer):
-    """y = tanh(x), as `torch.nn.Tanh`."""
+    """Layer y = tanh(x), as `torch.nn.Tanh`."""
 
     folder: ClassVar = "activation"
     reads_output: ClassVar = True
@@ -26,7 +26,7 @@ class Tanh(Layer):
 
 @dataclass(frozen=True)
 class Sigmoid(Layer):
-    """y = 1 / (1 + exp(-x)), as `torch.nn.Sigmoid`."""
+    """Layer y = 1 / (1 + exp(-x)), as `torch.nn.Sigmoid`."""
 
     folder: ClassVar = "activation"
     reads_output: ClassVar = True
@@ -37,7 +37,7 @@ class Sigmoid(Layer):
 
 @dataclass(frozen=True)
 class LeakyReLU(Layer):
-    """y = x where x > 0, else negative_slope * x, as `torch.nn.LeakyReLU`; the derivative at 0 is negative_slope."""
+    """Layer y = x if x > 0, else negative_slope * x, as `torch.nn.LeakyReLU`; the derivative at 0 is negative_slope."""
 
     folder: ClassVar = "activation"
     by_place: ClassVar = ("negative_slope",)
@@ -49,7 +49,7 @@ class LeakyReLU(Layer):
 
 @dataclass(frozen=True)
 class GELU(Layer):
-    """y = x P(X <= x) of a standard normal X, as `torch.nn.GELU`.
+    """Layer y = x P(X <= x) for a standard normal X, as `torch.nn.GELU`.
 
     approximate : "none" for the exact function; "tanh" for x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
     """
@@ -68,7 +68,7 @@ class GELU(Layer):
 
 @dataclass(frozen=True)
 class SiLU(Layer):
-    """y = x / (1 + exp(-x)), as `torch.nn.SiLU`."""
+    """Layer y = x / (1 + exp(-x)), as `torch.nn.SiLU`."""
 
     folder: ClassVar = "activation"
 

@@ -16,7 +16,7 @@ NORMALISED = 128
 
 
 class _Normalisation:
-    """Settings and shapes that both layers have in common."""
+    """Settings and shapes common to BatchNorm1d and BatchNorm2d."""
 
     folder: ClassVar = "batchnorm"
     normalizes: ClassVar = True
@@ -49,9 +49,9 @@ class _Normalisation:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm1d(_Normalisation, Layer):
-    """y = (x - mean) / sqrt(var + eps) * weight + bias for each feature, as `torch.nn.BatchNorm1d`.
+    """Layer y = (x - mean) / sqrt(var + eps) * weight + bias for each feature, as `torch.nn.BatchNorm1d`.
 
-    In training mean and biased variance are the batch's; predictions take the running ones, which each batch moves by
+    In training mean and biased variance are the batch's; predictions use running ones, which each batch moves by
     the share `momentum` towards its mean and its unbiased variance. Without `affine` there is no weight and no bias.
     """
 
@@ -67,7 +67,7 @@ class BatchNorm1d(_Normalisation, Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm2d(_Normalisation, Layer):
-    """`BatchNorm1d` for each channel of an image, over its samples and pixels, as `torch.nn.BatchNorm2d`."""
+    """Layer like `BatchNorm1d` for each channel of an image, over samples and pixels, as `torch.nn.BatchNorm2d`."""
 
     eps: float = 1e-5
     momentum: float = 0.1

@@ -1,4 +1,4 @@
-"""A net as JSON, and back: checkpoints, results and worker processes carry nets in this form."""
+"""Net as JSON, and back: the form of nets in checkpoints, results and worker processes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from . import LOSSES, Layer, Loss, Net
 
 
 def net_to_json(net: Net) -> dict[str, Any]:
-    """Description of a net that `json` can write: {"name", "in_shape", "layers", "loss"}; the loss is its name, or with
-    settings a dict as those of layers.
+    """Description of a net as JSON objects, {"name", "in_shape", "layers", "loss"}; the loss is its name or, with
+    settings, a dict like the layers'.
     """
     layers = [
         {"type": type(layer).__name__, **_from(layer), **asdict(layer)}  # type: ignore[call-overload]
@@ -25,7 +25,7 @@ def net_to_json(net: Net) -> dict[str, Any]:
 
 
 def net_from_json(value: Any) -> Net:
-    """Net of a description by `net_to_json`; `NetError` if it is malformed or its chain of layers cannot work."""
+    """Net of a description by `net_to_json`. Raises `NetError` if it is malformed or its layers do not fit."""
     if not isinstance(value, dict) or value.keys() != {"name", "in_shape", "layers", "loss"}:
         raise NetError("a net's description wants name, in_shape, layers and loss")
     name, in_shape, layers, loss = value["name"], value["in_shape"], value["layers"], value["loss"]
@@ -41,7 +41,7 @@ def _loss_to_json(loss: Loss) -> str | dict[str, Any]:
 
 
 def loss_of(value: Any) -> Loss:
-    """Loss of its name, or of a dict of "type" and settings; `NetError` if there is none such."""
+    """Loss of this name, or of a dict with "type" and settings. Raises `NetError` for an unknown loss."""
     kind, settings = (value.get("type"), value) if isinstance(value, dict) else (value, {})
     if not isinstance(kind, str) or kind not in LOSSES:
         raise NetError(f"there is no loss {shown(kind)}{meant(kind, LOSSES)}; there are {', '.join(LOSSES)}")
@@ -49,7 +49,7 @@ def loss_of(value: Any) -> Loss:
 
 
 def made_loss(kind: str, settings: dict[str, Any]) -> Loss:
-    """Loss of this name with settings; `NetError` names one that it lacks."""
+    """Loss of this name with settings. Raises `NetError` that names an unknown setting."""
     known = [each.name for each in fields(LOSSES[kind])]
     for name in settings:
         if name not in known:
@@ -59,14 +59,14 @@ def made_loss(kind: str, settings: dict[str, Any]) -> Loss:
 
 
 def meant(word: object, known: Iterable[str]) -> str:
-    """Question " (did you mean ...?)" if a known name is close to the word in any case of letters, else ""."""
+    """Question " (did you mean ...?)" if a known name is close to the word, ignoring case; else ""."""
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(str(word).lower(), by_lower, 1, 0.65)
     return f" (did you mean {by_lower[close[0]]!r}?)" if close else ""
 
 
 def _from(layer: Layer) -> dict[str, str]:
-    """Origin of a layer that is not one of warpladder's: its file or module."""
+    """Origin of a layer that is not warpladder's: its file or module."""
     return {} if type(layer).__module__.startswith(OURS) else {"from": home(type(layer))}
 
 

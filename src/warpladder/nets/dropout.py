@@ -12,7 +12,7 @@ from .layers import Layer, Shape
 
 @dataclass(frozen=True)
 class Dropout(Layer):
-    """In training y = 0 with probability p, else x / (1 - p); in predictions y = x, as `torch.nn.Dropout`.
+    """Layer with y = 0 with probability p, else x / (1 - p), in training; y = x in predictions; as `torch.nn.Dropout`.
 
     A number's mask depends on the run's seed, the epoch, the layer's number, the sample's position in the epoch's order
     and the number's index in the sample, so every rung, device and resumed run draws the same masks.
@@ -34,7 +34,7 @@ class Dropout(Layer):
 
     @property
     def threshold(self) -> int:
-        """Number below 2^32: hashes below it drop their number."""
+        """Integer below 2^32: a number is dropped if its hash is smaller."""
         return min(round(self.p * 2**32), 2**32 - 1)
 
     def roundings(self, in_shape: Shape) -> int:

@@ -1,4 +1,4 @@
-"""Net from a user's file: TOML that lists layers, or Python that makes a `Net`."""
+"""Net from a user's file: TOML that lists layers, or Python that defines a `Net`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
         defines `net` or `build`: a `Net`, or a function of in_shape (and classes, if it takes a second argument) that
         returns a `Net`; or `MODEL`, a `torch.nn.Sequential`, and optionally `LOSS`. docs/own-net.md has all of them.
     in_shape : tuple of int or None
-        Shape of one sample, for a file without in_shape; a file that states in_shape keeps its own.
+            Shape of one sample, for a file without in_shape; a file's own in_shape has priority.
     classes : int
         Number of classes, for a function with a second argument.
 
@@ -50,7 +50,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
     Raises
     ------
     NetError
-        One line with the file, the position in it and what is wrong.
+            One line with the file, the position in it and the reason.
     """
     name = os.fspath(path)
     ending = Path(path).suffix
@@ -93,7 +93,7 @@ def _from_toml(path: str | os.PathLike[str], in_shape: Shape | None) -> Net:
 
 
 def net_of(table: dict[str, Any], stem: str, in_shape: Shape | None = None) -> Net:
-    """Net of a parsed TOML file, named `stem` if the file has no name. `NetError` reports what is wrong."""
+    """Net of a parsed TOML file, named `stem` if the file has no name. Raises `NetError` with the reason."""
     _only_known(table, ("name", "in_shape", "loss", "layers"), "a net has no {!r}")
     label = table.get("name", stem)
     if not isinstance(label, str):
@@ -189,7 +189,7 @@ def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: 
 
 
 def _arguments(function: Any) -> int:
-    """Number of arguments of a net's function: 1 for in_shape, 2 for in_shape and classes."""
+    """Number of parameters of a net's function: 1 for in_shape, 2 for in_shape and classes."""
     try:
         inspect.signature(function).bind(None, None)
     except (TypeError, ValueError):

@@ -16,22 +16,23 @@ from .pooling import MaxPool2d
 
 @called_by_name
 def softmax(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
-    """S5's softmax regression; 7,850 parameters on 28x28 images."""
+    """Softmax regression of report S5; 7,850 parameters on 28x28 images."""
     return Net("softmax", in_shape, (Flatten(), Linear(out_features=classes)), CrossEntropyLoss())
 
 
 @called_by_name
 def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10, hidden: Sequence[int] = (256,)) -> Net:
-    """S2's perceptron with 256 hidden units; 203,530 parameters on 28x28 images.
+    """Perceptron with 256 hidden units, of report S2; 203,530 parameters on 28x28 images.
 
-    hidden : widths of other hidden layers, each followed by ReLU; `mlp(hidden=(512, 256))` is called "mlp-512-256".
+    hidden : widths of other hidden layers, each followed by ReLU; the name of `mlp(hidden=(512, 256))` is
+    "mlp-512-256".
     """
     return _perceptron("mlp" if tuple(hidden) == (256,) else _widened("mlp", hidden), in_shape, hidden, classes)
 
 
 @called_by_name
 def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
-    """S3's perceptron with 10 hidden units; 7,960 parameters on 28x28 images."""
+    """Perceptron with 10 hidden units, of report S3; 7,960 parameters on 28x28 images."""
     return _perceptron("mlp10", in_shape, (10,), classes)
 
 
@@ -42,14 +43,14 @@ def _perceptron(name: str, in_shape: Shape, hidden: Sequence[int], classes: int)
 
 
 def _widened(name: str, widths: Sequence[int]) -> str:
-    """Name of a net with other widths of hidden layers, "mlp-512-256"; of many widths the first, and how many more."""
+    """Name of a net with other widths of hidden layers, "mlp-512-256"; of many, the first four and the number left."""
     more = [f"and-{len(widths) - 4}"] if len(widths) > 4 else []
     return "-".join([name, *map(str, widths[:4]), *more])
 
 
 @called_by_name
 def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
-    """S1's convolutional net; 50,890 parameters on 28x28 images."""
+    """Convolutional net of report S1; 50,890 parameters on 28x28 images."""
     layers = (
         Conv2d(out_channels=16, kernel_size=3), ReLU(), Conv2d(out_channels=32, kernel_size=3), ReLU(), MaxPool2d(2),
         Flatten(), Linear(out_features=classes),
@@ -59,7 +60,7 @@ def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
 
 @called_by_name
 def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
-    """S4's convolutional autoencoder; 751,875 parameters on 3x32x32 images. Height and width must be multiples of 4."""
+    """Autoencoder of report S4; 751,875 parameters on 3x32x32 images. Height and width must be multiples of 4."""
     if len(in_shape) == 3 and (in_shape[1] % 4 or in_shape[2] % 4):
         raise NetError(f"the autoencoder halves images twice: height and width are multiples of 4, got {in_shape}")
     layers = (
@@ -73,7 +74,7 @@ def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
 
 
 def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
-    """Net of the ladder with this name, for samples of this shape; `NetError` lists the names."""
+    """Net of the ladder with this name, for samples of this shape. Raises `NetError` with the known names."""
     if name == autoencoder.__name__:
         return autoencoder(in_shape)
     if name not in CLASSIFIERS:
@@ -82,12 +83,12 @@ def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
 
 
 def hidden_widths(net: Net) -> tuple[int, ...]:
-    """Widths of a net's hidden Linear layers, all but the last."""
+    """Widths of a net's hidden Linear layers, all except the last."""
     return tuple(layer.out_features for layer in net.layers if isinstance(layer, Linear))[:-1]
 
 
 def hidden_option(net: Net) -> str:
-    """Option of the command line, and argument in Python, that give another net the widths of this one."""
+    """Option of the command line, and argument in Python, by which another net gets the widths of this one."""
     widths = hidden_widths(net)
     shown = str(widths[0]) if len(widths) == 1 else str(widths)
     return f"--hidden {','.join(map(str, widths))}, in Python wl.nets.with_hidden(net, {shown})"
@@ -95,7 +96,7 @@ def hidden_option(net: Net) -> str:
 
 @called_by_name
 def with_hidden(net: Net, widths: int | Sequence[int]) -> Net:
-    """Copy of a net with other widths of its hidden Linear layers, all but the last.
+    """Copy of a net with other widths of its hidden Linear layers, all except the last.
 
     widths : one for all hidden layers, or one for each. A perceptron, of Linear and ReLU alone, may get another number
     of layers: `with_hidden(nets.mlp(), (512, 256))`.
@@ -131,13 +132,13 @@ def with_hidden(net: Net, widths: int | Sequence[int]) -> Net:
 
 
 def _is_perceptron(net: Net) -> bool:
-    """True for a chain of Linear and ReLU in turns, which ends with Linear; Flatten may stand first."""
+    """True for alternating Linear and ReLU, ending with Linear, after Flatten if there is one."""
     kinds = [type(layer) for layer in net.layers[isinstance(net.layers[0], Flatten) :]]
     return kinds == [Linear, *[ReLU, Linear] * (len(kinds) // 2)]
 
 
 def is_net_file(name: str) -> bool:
-    """True if a net's name is that of a file: it ends in .toml or .py, or has a folder in it."""
+    """True if a net's name is a file's: it ends in .toml or .py, or has a folder in it."""
     return name.endswith((".toml", ".py")) or "/" in name or os.sep in name
 
 

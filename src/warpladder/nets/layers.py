@@ -1,7 +1,7 @@
 """Layers as data: Linear, Conv2d, ReLU, Upsample2d, Flatten, and `Layer`, from which a user derives others.
 
-Layers have PyTorch's names, keyword arguments and meaning. Input sizes are inferred, so settings that PyTorch takes by
-place are taken by name alone: `Conv2d(1, 16, 3)` is refused.
+Layers have PyTorch's names, keyword arguments and meaning. Input sizes are inferred, so settings that are positional in
+PyTorch are keywords here: `Conv2d(1, 16, 3)` is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OWN = f"{__package__}."
 
 
 def image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
-    """Shape of an image (channels, height, width); `NetError` for a flat vector."""
+    """Shape of an image (channels, height, width). Raises `NetError` for a flat vector."""
     if len(in_shape) != 3:
         raise NetError(f"{layer} wants an image (channels, height, width), got {in_shape}")
     return in_shape
@@ -35,8 +35,8 @@ def _with_bias(has_bias: bool, weight: Shape) -> dict[str, Shape]:
 class Layer(metaclass=ByName):
     """Base class of layers. A layer is data and holds no weights.
 
-    Nets, their files and checkpoints know a derived frozen dataclass by the name of the class. CONTRIBUTING.md lists
-    the files next to the class that compute the layer. Settings are integers, floats, booleans or strings.
+    Nets, their files and checkpoints refer to a derived frozen dataclass by the name of the class. CONTRIBUTING.md
+    lists the files next to the class that compute the layer. Settings are integers, floats, booleans or strings.
     """
 
     #: Settings that may be positional, because they have the same positions in PyTorch.
@@ -85,13 +85,13 @@ class Layer(metaclass=ByName):
                 raise NetError(f"{wrong} a number, a boolean or a text, which a checkpoint can store")
 
     def __str__(self) -> str:
-        """Call that makes the layer, with the settings that differ from their defaults."""
+        """Python expression that makes the layer, with the settings that differ from their defaults."""
         known = fields(self)  # type: ignore[arg-type]
         changed = [field.name for field in known if getattr(self, field.name) != field.default]
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
 
     def out_shape(self, in_shape: Shape) -> Shape:
-        """Shape of one sample's output; `NetError` if the input does not fit."""
+        """Shape of one sample's output. Raises `NetError` if the input does not fit."""
         return in_shape
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
@@ -101,21 +101,21 @@ class Layer(metaclass=ByName):
         return {}
 
     def buffer_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        """Shapes of numbers that batches move and no optimizer steps, under PyTorch's names; most layers have none."""
+        """Shapes of numbers that batches change and no optimizer does, under PyTorch's names; most layers have none."""
         return {}
 
     def flops(self, in_shape: Shape) -> int:
-        """FLOPs of one sample's forward pass, at most what every algorithm needs; comparisons and copies count 0."""
+        """FLOPs of one sample's forward pass, a lower bound for every algorithm; comparisons and copies count 0."""
         return 0
 
     def roundings(self, in_shape: Shape) -> int:
-        """Roundings on the longest path from an input to an output, sums over a weight aside; for a proof's bounds."""
+        """Roundings on the longest path from input to output, without sums over a weight; for a proof's bounds."""
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Layer):
-    """y = W x + b with W (out_features, in_features), as `torch.nn.Linear`; without b if not `bias`."""
+    """Layer y = W x + b with W (out_features, in_features), as `torch.nn.Linear`; without b if not `bias`."""
 
     exact: ClassVar = True
     out_features: int
@@ -135,8 +135,8 @@ class Linear(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Conv2d(Layer):
-    """Cross-correlation with W (out_channels, in_channels, k, k), as `torch.nn.Conv2d`: zero padding, square kernel, no
-    bias if not `bias`. `padding` may be "same" for an odd kernel and a stride of 1, and "valid".
+    """Layer of cross-correlation with W (out_channels, in_channels, k, k), as `torch.nn.Conv2d`: zero padding, square
+    kernel, no bias if not `bias`. `padding` may be "same" for an odd kernel and a stride of 1, and "valid".
     """
 
     exact: ClassVar = True
@@ -153,7 +153,7 @@ class Conv2d(Layer):
         super().__post_init__()
 
     def _padding(self, name: str) -> int:
-        """Zeros at each edge for PyTorch's "same" and "valid"."""
+        """Zero padding at each edge for PyTorch's "same" and "valid"."""
         if name not in ("same", "valid"):
             raise NetError(f"Conv2d(padding={shown(name)}): wants a whole number of at least 0, 'same' or 'valid'")
         if name == "same" and not (self.stride == 1 and isinstance(self.kernel_size, int) and self.kernel_size % 2):
@@ -182,14 +182,14 @@ class Conv2d(Layer):
 
 @dataclass(frozen=True)
 class ReLU(Layer):
-    """y = max(x, 0); the derivative at 0 is 0."""
+    """Layer y = max(x, 0), as `torch.nn.ReLU`; the derivative at 0 is 0."""
 
     exact: ClassVar = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Upsample2d(Layer):
-    """Nearest-neighbour upsampling by an integer factor, as `torch.nn.Upsample(scale_factor=...)`."""
+    """Layer of nearest-neighbour upsampling by an integer factor, as `torch.nn.Upsample(scale_factor=...)`."""
 
     exact: ClassVar = True
     scale_factor: int = 2
@@ -201,7 +201,7 @@ class Upsample2d(Layer):
 
 @dataclass(frozen=True)
 class Flatten(Layer):
-    """Reshape (channels, height, width) to (features,), channel by channel, as `torch.nn.Flatten`."""
+    """Layer that reshapes (channels, height, width) to (features,), channel by channel, as `torch.nn.Flatten`."""
 
     exact: ClassVar = True
 

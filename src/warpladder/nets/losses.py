@@ -1,4 +1,4 @@
-"""Losses as data, with the names and the meaning of PyTorch's: CrossEntropyLoss and the losses by element."""
+"""Losses as data, with PyTorch's names and meaning: CrossEntropyLoss and the losses by element."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..errors.arguments import shown
 
 @dataclass(frozen=True)
 class Loss:
-    """Base of losses: mean over the batch, whose gradient training follows."""
+    """Base of losses: the mean over the batch whose gradient training follows."""
 
     def __str__(self) -> str:
-        """Name, and the settings that are not the default."""
+        """Name, and the settings that differ from their defaults."""
         set_here = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if self._is_set(each)]
         return type(self).__name__ + (f"({', '.join(set_here)})" if set_here else "")
 
@@ -29,12 +29,12 @@ class Loss:
         return False
 
     def check(self, outputs: int) -> None:
-        """Raise `NetError` where the settings do not fit a net with this many outputs."""
+        """Raise `NetError` if the settings do not fit a net with this many outputs."""
 
 
 @dataclass(frozen=True)
 class CrossEntropyLoss(Loss):
-    """Mean over the batch of -log softmax(x)[label], as `torch.nn.CrossEntropyLoss`.
+    """Loss, the mean over the batch of -log softmax(x)[label], as `torch.nn.CrossEntropyLoss`.
 
     Parameters
     ----------
@@ -71,15 +71,15 @@ class CrossEntropyLoss(Loss):
 class ElementLoss(Loss):
     """Base of losses that are the mean, over the batch and all its elements, of a function of output and target.
 
-    The target is the data set's; of a data set without targets it is the net's input.
+    The target is the data set's; without targets in the data set it is the net's input.
     """
 
 
 @dataclass(frozen=True)
 class MSELoss(ElementLoss):
-    """Mean over the batch and all its elements of (x - target)^2, as `torch.nn.MSELoss`.
+    """Loss, the mean over the batch and all its elements of (x - target)^2, as `torch.nn.MSELoss`.
 
-    The target is the data set's; of a data set without targets it is the net's input.
+    The target is the data set's; without targets in the data set it is the net's input.
     """
 
     @property
@@ -89,19 +89,20 @@ class MSELoss(ElementLoss):
 
 @dataclass(frozen=True)
 class L1Loss(ElementLoss):
-    """Mean over the batch and all its elements of |x - target|, as `torch.nn.L1Loss`; the derivative at 0 is 0."""
+    """Loss, the mean over all elements of the batch of |x - target|, as `torch.nn.L1Loss`; its derivative at 0 is 0."""
 
 
 @dataclass(frozen=True)
 class HuberLoss(ElementLoss):
-    """Mean over the batch and all its elements of Huber's function of d = x - target, as `torch.nn.HuberLoss`.
+    """Loss, the mean over the batch and all its elements of Huber's function of d = x - target, as
+    `torch.nn.HuberLoss`.
 
-    It is d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2).
+    It is d^2 / 2 if |d| <= delta, else delta (|d| - delta / 2).
 
     Parameters
     ----------
     delta : float
-        Distance from the target, above 0, from which on the loss grows in proportion.
+        Distance from the target, above 0, beyond which the loss grows linearly.
     """
 
     delta: float = 1.0
@@ -116,7 +117,8 @@ class HuberLoss(ElementLoss):
 class BCEWithLogitsLoss(ElementLoss):
     """Binary cross-entropy of sigmoid(x), as `torch.nn.BCEWithLogitsLoss`: mean over the batch and all its elements.
 
-    Of an element it is -pos_weight t log s(x) - (1 - t) log(1 - s(x)), with the sigmoid s and the target t, 0 to 1.
+    The loss of an element is -pos_weight t log s(x) - (1 - t) log(1 - s(x)), with the sigmoid s and the target t, 0 to
+    1.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def _number(loss: str, name: str, value: Any) -> float:
 
 
 def _numbers(loss: str, name: str, values: Any) -> tuple[float, ...]:
-    """Finite numbers, none below 0, of a list, an array or a tensor of one axis."""
+    """Finite numbers, none below 0, from a list, an array or a tensor of one axis."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise NetError(f"{loss}: {name} wants a list of numbers, got {shown(values)}")
     found = tuple(_number(loss, name, each) for each in values)

@@ -1,4 +1,4 @@
-"""Net as data: a checked chain of layers and a loss. Shapes leave out the batch; a multiply-add is two FLOPs."""
+"""Net as data: a checked chain of layers and a loss. Shapes omit the batch; a multiply-add is two FLOPs."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Net:
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
-        """Per-sample shapes: shapes[i] enters layer i, shapes[-1] leaves the net."""
+        """Shapes of a sample: shapes[i] is the input of layer i, shapes[-1] the output of the net."""
         shapes = [self.in_shape]
         for index, layer in enumerate(self.layers):
             try:
@@ -128,12 +128,12 @@ class Net:
 
     @cached_property
     def first_trained(self) -> int:
-        """Index of the first layer with parameters; neither it nor any before it needs an input gradient."""
+        """Index of the first layer with parameters; neither it nor an earlier layer needs an input gradient."""
         return next(i for i, layer in enumerate(self.layers) if layer.param_shapes(self.shapes[i]))
 
     @cached_property
     def is_random(self) -> bool:
-        """True if a layer draws random masks in training, so that the same samples give another gradient elsewhere."""
+        """True if a layer draws random masks in training, so that the gradient depends on the samples' positions."""
         return any(layer.is_random for layer in self.layers)
 
     @cached_property
@@ -143,7 +143,7 @@ class Net:
 
     @cached_property
     def least_batch(self) -> int:
-        """Samples that a batch has to have: 2 where a layer takes the variance of one number of each sample."""
+        """Smallest number of samples in a batch: 2 if a layer takes a variance over one number of each, else 1."""
         alone = any(
             layer.normalizes and math.prod(shape[1:]) == 1
             for layer, shape in zip(self.layers, self.shapes, strict=False)

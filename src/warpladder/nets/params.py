@@ -1,6 +1,6 @@
 """Parameters: one flat float32 buffer, named views into it, and the seeded initial weights.
 
-Order and names are those of PyTorch's `state_dict` of the same `nn.Sequential`: "0.weight", "0.bias", "2.weight", ...
+Order and names are as in PyTorch's `state_dict` of the same `nn.Sequential`: "0.weight", "0.bias", "2.weight", ...
 The number is the layer's index. Buffers, "1.running_mean" and "1.running_var", are another flat buffer.
 """
 
@@ -32,9 +32,10 @@ def param_slices(net: Net) -> tuple[ParamSlice, ...]:
 
 
 def _slices(net: Net, name: str, shapes: Callable[[Layer, Shape], Mapping[str, Shape]]) -> tuple[ParamSlice, ...]:
-    """Slices of a flat buffer with all tensors of a net, layer by layer; `shapes` gives those of a layer, by name.
+    """Slices of a flat buffer with all tensors of a net, layer by layer; `shapes` returns a layer's tensors' shapes by
+    name.
 
-    A net does not change: they are worked out once and stored with it under `name`, as `Net.shapes` is.
+    A net does not change: its slices are computed once and stored with it under `name`, as `Net.shapes` is.
     """
     known: dict[str, tuple[ParamSlice, ...]] = vars(net)
     if name not in known:
@@ -83,7 +84,7 @@ def tensors(net: Net, params: np.ndarray, buffers: np.ndarray) -> dict[str, np.n
 
 
 def joined(places: tuple[ParamSlice, ...], named: Mapping[str, np.ndarray]) -> np.ndarray:
-    """One flat buffer of these tensors, from arrays by name."""
+    """Flat buffer of these tensors, from arrays by name."""
     return np.concatenate([named[place.name].ravel() for place in places])
 
 

@@ -1,4 +1,4 @@
-"""Pooling as data: MaxPool2d, AvgPool2d, AdaptiveAvgPool2d."""
+"""Pooling layers as data: MaxPool2d, AvgPool2d, AdaptiveAvgPool2d."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .layers import Layer, Shape, image
 
 @dataclass(frozen=True)
 class PoolWindows:
-    """Square windows of `kernel_size` pixels, `stride` apart (by default `kernel_size`), those that fit an image."""
+    """Square windows of `kernel_size` pixels, at a stride (by default `kernel_size`), without incomplete windows."""
 
     by_place: ClassVar[tuple[str, ...]] = ("kernel_size", "stride")
     kernel_size: int
@@ -30,7 +30,7 @@ class PoolWindows:
         return self.kernel_size, self.kernel_size, self.stride
 
     def out_shape(self, in_shape: Shape) -> Shape:
-        """(channels, rows, columns) of the windows; `NetError` for an image that is smaller than one."""
+        """Number of windows (channels, rows, columns). Raises `NetError` for an image that is smaller than a window."""
         assert self.stride is not None
         layer, size = type(self).__name__, self.kernel_size
         c, h, w = image(layer, in_shape)
@@ -41,14 +41,14 @@ class PoolWindows:
 
 @dataclass(frozen=True)
 class MaxPool2d(PoolWindows, Layer):
-    """Maximum over windows, as `torch.nn.MaxPool2d`, without incomplete windows; of equal values the first."""
+    """Layer of the maximum over windows, the first of equals, as `torch.nn.MaxPool2d`, without incomplete windows."""
 
     exact: ClassVar = True
 
 
 @dataclass(frozen=True)
 class AvgPool2d(PoolWindows, Layer):
-    """Mean over windows, as `torch.nn.AvgPool2d`, without incomplete windows."""
+    """Layer of the mean over windows, as `torch.nn.AvgPool2d`, without incomplete windows."""
 
     folder: ClassVar = "avgpool2d"
 
@@ -58,7 +58,7 @@ class AvgPool2d(PoolWindows, Layer):
 
 @dataclass(frozen=True)
 class AdaptiveAvgPool2d(Layer):
-    """Mean over the whole plane, (channels, 1, 1), as `torch.nn.AdaptiveAvgPool2d(1)`, the only size that there is."""
+    """Layer of the mean over the whole image, to (channels, 1, 1), as `torch.nn.AdaptiveAvgPool2d(1)`."""
 
     folder: ClassVar = "avgpool2d"
     by_place: ClassVar = ("output_size",)
@@ -70,7 +70,7 @@ class AdaptiveAvgPool2d(Layer):
             raise NetError(f"AdaptiveAvgPool2d(output_size={shown(self.output_size)}): wants 1, the mean of the plane")
 
     def window(self, in_shape: Shape) -> tuple[int, int, int]:
-        """Rows and columns of the plane, and a stride that no second window takes."""
+        """Rows and columns of the image, which is the only window, and a stride that is not used."""
         _, h, w = image("AdaptiveAvgPool2d", in_shape)
         return h, w, 1
 

@@ -1,7 +1,7 @@
 """Net of a PyTorch module: an `nn.Sequential` read by the names of its classes and attributes, without importing torch.
 
-A module is read as the layer of its class's name, its settings by the names of the layer's fields. A layer that comes
-to warpladder with PyTorch's name is read without a line here, unless its settings are of another form.
+A module is read as the layer of its class's name, its settings by the names of the layer's fields. A new layer of
+warpladder with PyTorch's name is read without new code, unless its settings have another form.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ REMEDIES = {
 
 
 def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, name: str = "torch") -> Net:
-    """Net of an `nn.Sequential`, also of nested ones; `nn.Identity` is left out.
+    """Net of an `nn.Sequential`, also of nested ones, without `nn.Identity`.
 
-    in_shape : shape of one sample; by default that which a first `nn.Linear` takes. loss : of warpladder or `torch.nn`;
+    in_shape : shape of one sample; by default the input of a first `nn.Linear`. loss : of warpladder or `torch.nn`;
     by default CrossEntropyLoss for a flat output, else MSELoss.
     Raises ArgumentError: this is no `nn.Sequential`. Raises NetError: a module is none of the layers, has a setting
-    that its layer lacks, stands twice, or the chain cannot work; the message has its place.
+    that its layer lacks, occurs twice, or the layers do not fit each other; the message has its place.
     """
     if not is_torch(module, "Sequential"):
         raise ArgumentError(
@@ -75,7 +75,7 @@ def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, 
 
 
 def parameters_of(module: Any) -> dict[str, Any]:
-    """Parameters and buffers of an `nn.Sequential` under the names that they have in its net."""
+    """Parameters and buffers of an `nn.Sequential` under their names in its net."""
     return {
         f"{index}.{kind}": tensor
         for index, (_, each) in enumerate(_chain(module))
@@ -84,7 +84,7 @@ def parameters_of(module: Any) -> dict[str, Any]:
 
 
 def is_torch(value: Any, name: str) -> bool:
-    """True for an object of PyTorch's own class of this name, and of no class derived from it."""
+    """True for an object of PyTorch's own class of this name, not of a derived class."""
     return type(value).__name__ == name and type(value).__module__.partition(".")[0] == "torch"
 
 
@@ -126,7 +126,7 @@ def _layer(place: str, module: Any) -> Layer:
 
 
 def _plain(where: str, name: str, value: Any, module: Any) -> Any:
-    """Setting as a layer takes it: one number for a tuple of equal ones, padding by its size."""
+    """Setting in a layer's form: one number for a tuple of equal ones, padding by its size."""
     one = _one(value)
     if name == "padding" and isinstance(one, str):
         size = _one(module.kernel_size)
@@ -140,12 +140,12 @@ def _plain(where: str, name: str, value: Any, module: Any) -> Any:
 
 
 def _one(value: Any) -> Any:
-    """The number of a tuple of equal ones; any other value as it is."""
+    """Number of a tuple of equal ones; any other value unchanged."""
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
 def _in_shape(places: list[tuple[str, Any]], layers: tuple[Layer, ...]) -> Shape:
-    """Shape of one sample, where a first Linear states it and nothing before it changes shapes."""
+    """Shape of one sample from a first Linear before which no layer changes shapes; else raises `NetError`."""
     for (_, module), layer in zip(places, layers, strict=True):
         if type(layer).__name__ in ("Linear", "BatchNorm1d"):
             return (int(getattr(module, "in_features", None) or module.num_features),)
@@ -173,7 +173,7 @@ def _loss(loss: Any) -> Loss | None:
 
 
 def _check_sizes(net: Net, places: list[tuple[str, Any]]) -> None:
-    """Refuse a module that takes another number of features or channels than what enters it."""
+    """Raise `NetError` if a module's number of features or channels differs from its input's."""
     for (place, module), shape in zip(places, net.shapes, strict=False):
         for name in ("in_features", "in_channels", "num_features"):
             wanted = getattr(module, name, None)

@@ -1,6 +1,6 @@
-"""The proof of a trainer: its steps against the float64 reference, at identical states, tensor by tensor.
+"""Proof of a trainer: its steps against the float64 reference, at identical states, tensor by tensor.
 
-It may import trainers/, ops/ and whatever these may import. Begin with `verify`: cases.py has the data and states,
+It may import trainers/, ops/ and all that these may import. Begin with `verify`: cases.py has the data and states,
 prove.py the checks, verdict.py the result; docs/verify.md states what is checked and why.
 """
 
@@ -50,31 +50,34 @@ def verify(
         From (net, config, state) to a `Trainer`, also at other learning rates, clip values, weight decays and eps.
     net, config : Net, TrainConfig
     seed : int or None
-        Seed of states, samples, orders, and the number of each. None for the one that all proofs of this process share:
-        WARPLADDER_PROOF_SEED if it is set, or else a number drawn when the process began, which is not known before.
+            Seed of states, samples, orders, and the number of each. None for the seed of all proofs of this process:
+        WARPLADDER_PROOF_SEED if it is set, else a random number drawn when the process began.
         The verdict has it.
     dataset : Dataset or None
-        Training data: one case has as many samples, and some cases take samples of it.
+        Training data: one case has as many samples, and some cases use its samples.
     bitwise : bool
-        True if the trainer must repeat itself bit for bit; False holds a repetition to the bounds instead.
+            True if the trainer must repeat itself bit for bit; False if a repetition need only be within the bounds.
     precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
         Precision of the trainer's products, a `Rung`'s `precision`, from which the bounds follow. State and outputs
-        are float64 for fp64, else float32. The reference computes in float64 always.
+        are float64 for fp64, else float32. The reference always computes in float64.
     sums : {"fp32", "fp64"}
-        Precision in which it adds the gradients of a batch's samples, a `Rung`'s `sums`.
+            Precision of the sums of the gradients of a batch's samples, a `Rung`'s `sums`.
     transforms : bool
-        True if it may compute convolutions in Winograd's or Fourier's form, a `Rung`'s `transforms`, in which sums on a
-        grid are not exact: data away from kinks replace such data.
+            True if the trainer may compute convolutions by Winograd's or Fourier's algorithm, a `Rung`'s `transforms`.
+            Sums
+        on a grid are then not exact: data away from kinks replace grid data.
     shared : dict or None
         Cases of earlier proofs of this net on this data set; this proof's are added if it passes.
     reach : int or None
-        Steps of a long call; None for as many as the trainer makes in a small share of the proof's seconds. The verdict
-        has the number, with which a proof can be repeated.
+            Steps of a long call; None for as many as the trainer makes in a small share of the proof's seconds. The
+            verdict
+        has the number, so that the proof can be repeated.
 
     Returns
     -------
     Verdict
-        Every outcome, exceptions of the trainer included. `judged` is False if the net offers no step to judge by.
+        Every outcome, exceptions of the trainer included. `judged` is False if the net has no step that can judge a
+        trainer.
 
     Raises
     ------
@@ -107,7 +110,7 @@ def verify(
 
 @cache
 def run_seed() -> int:
-    """Seed of this process's proofs: WARPLADDER_PROOF_SEED, or one that is drawn."""
+    """Seed of this process's proofs: WARPLADDER_PROOF_SEED, or a random number."""
     given = os.environ.get(SEED, "")
     if not given:
         return secrets.randbelow(2**31)
@@ -117,7 +120,7 @@ def run_seed() -> int:
 
 
 def _check_arguments(build: object, net: object, config: object, dataset: object) -> None:
-    """Raise an error for an argument of another type, and for data that the net cannot be trained on."""
+    """Raise an error for an argument of another type, or for data on which the net cannot be trained."""
     if not callable(build):
         raise ArgumentError(f"build wants what makes a trainer, got {kind_of(build)}: give wl.ladder.find(name).build")
     wanted("net", net, Net, "a Net")
@@ -128,7 +131,7 @@ def _check_arguments(build: object, net: object, config: object, dataset: object
 
 
 def _judge(context: ProofContext, began: float) -> Verdict:
-    """Verdict of a proof, whose trainers are closed afterwards."""
+    """Verdict of a proof, whose trainers it closes."""
     refuted: Refuted | None = None
     try:
         try:

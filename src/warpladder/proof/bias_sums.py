@@ -1,8 +1,8 @@
-"""Sums of the bias gradients of a batch: how far honest programs may come apart in them.
+"""Sums of the bias gradients of a batch: the largest differences between honest programs.
 
-A bound takes rounding errors as independent. In a sum with few different terms they are not: while the sum stays
+A bound assumes independent rounding errors. In a sum with few different terms they are not: while the sum stays
 between two powers of two, equal terms round alike, and a program that adds them one by one has a larger error than one
-that adds in pairs, as the witness does. And where terms cancel, the rounding errors of the terms outweigh their sum;
+that adds in pairs, as the witness does. And if terms cancel, the rounding errors of the terms exceed their sum;
 whether these errors cancel too is chance, and differs between programs.
 """
 
@@ -27,13 +27,14 @@ FEW = 1 << 19  # terms of a layer
 
 
 class BiasSums:
-    """Terms of every bias's gradient, a sum over the pixels and samples of a batch, which all earlier gradients share.
+    """Terms of each bias's gradient, a sum over the pixels and samples of a batch; earlier gradients have the same
+    terms.
 
     Parameters
     ----------
     net : Net
     which : (size,) ints
-        Distinct sample that each sample of the batch is a copy of.
+            Number of the distinct sample of which each sample of the batch is a copy.
     precision : str or Precision
         Precision of the terms and of their sum.
     """
@@ -47,9 +48,9 @@ class BiasSums:
         self.errors: dict[int, np.ndarray] = {}
 
     def add_truth(self, some: np.ndarray, layer: int, dy: np.ndarray) -> None:
-        """Add the truth of distinct samples.
+        """Add the true terms of distinct samples.
 
-        some : (samples,) their numbers; dy : (samples, channels, ...), of the whole batch's mean loss.
+        some : (samples,) their numbers; dy : (samples, channels, ...), gradient of the whole batch's mean loss.
         """
         if layer not in self.truth:
             shape = int(self.which.max()) + 1, dy.shape[1], int(np.prod(dy.shape[2:]))
@@ -60,7 +61,7 @@ class BiasSums:
     def add_witness(self, first: int, layer: int, dy: np.ndarray) -> None:
         """Add the witness's terms of the batch's samples from number `first` on.
 
-        dy : (samples, channels, ...), of the mean loss over these samples alone.
+        dy : (samples, channels, ...), gradient of the mean loss over these samples alone.
         """
         truth = self.truth[layer]
         dy = dy.reshape(len(dy), *truth.shape[1:]) * truth.dtype.type(len(dy) / len(self.which))
@@ -73,7 +74,7 @@ class BiasSums:
             np.add.at(self.errors[layer], which, off.sum(axis=2, dtype=np.float64))
 
     def serial_error(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> str:
-        """Reason why a program that adds the true terms one by one may miss the bounds, or "".
+        """Reason why a program that adds the true terms one by one may exceed the bounds; "" if it does not.
 
         Parameters
         ----------
@@ -82,7 +83,7 @@ class BiasSums:
         bounds : dict
             Bound of each tensor's gradient.
         reserve : float
-            Times that an error must fit into its bound.
+            Factor by which an error must be below its bound.
         """
         named = views(self.net, gradient)
         for layer in self.truth:
@@ -95,7 +96,7 @@ class BiasSums:
         return ""
 
     def repeated_error(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> str:
-        """Reason why the witness's errors in the terms may make honest programs miss the bounds, or ""."""
+        """Reason why the witness's errors in the terms may make honest programs exceed the bounds; "" if not."""
         named = views(self.net, gradient)
         for layer in self.truth:
             name = f"{layer}.bias"
@@ -105,7 +106,7 @@ class BiasSums:
         return ""
 
     def _one_by_one(self, layer: int) -> Iterator[np.ndarray]:
-        """Sums of the terms, (channels,), rounded after each, in the batch's order and, if few, in other orders."""
+        """Sums (channels,) of the terms, rounded after each, in the batch's order and, if few, in other orders."""
         terms, rng = np.ascontiguousarray(self.truth[layer].transpose(0, 2, 1)), np.random.default_rng(0)
         rows = max(1, AT_ONCE // terms[0].size)
         for number in range(ORDERS if len(self.which) * terms[0].size <= FEW else 1):
@@ -115,7 +116,7 @@ class BiasSums:
             yield total
 
     def _repeated_errors(self, layer: int) -> np.ndarray:
-        """The witness's errors, (channels,): added over samples with equal terms, whose errors have one sign, and added
+        """Errors (channels,) of the witness: added over samples with equal terms, whose errors have one sign, and added
         in squares over others.
         """
         terms, off = self.truth[layer].sum(axis=2).T, self.errors[layer].T
@@ -128,7 +129,7 @@ class BiasSums:
 
 
 def in_a_row(total: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Sum (channels,) of `total` and terms (count, channels), rounded after each term in the type that holds both."""
+    """Sum (channels,) of `total` and terms (count, channels), rounded after each term in their common dtype."""
     rows = np.concatenate([total[None], terms])
     if rows.shape[1] == 1:  # adjacent numbers would be added in pairs
         return np.add.accumulate(rows, axis=0)[-1]

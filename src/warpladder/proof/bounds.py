@@ -1,12 +1,12 @@
 """Bounds of a proof: the chains of roundings that lead to an output, a loss and an update.
 
-In a precision coarser than fp32 the factors of products count as rounded to it. In fp64 the reference's own roundings
-count as well.
+In a precision coarser than fp32 the bounds include the rounding of the products' factors. In fp64 they include the
+reference's own roundings.
 
-Scales of errors in an optimizer's step: where gradient, momentum and decay cancel, their errors do not, and clipping
+Scales of errors in an optimizer's step: if gradient, momentum and decay cancel, their errors do not, and clipping
 does not shrink errors in proportion. So errors are relative to the step's terms without their signs: for each input, a
-gradient, a parameter or a slot, the change of the result if that input changed by its own size, at the step's
-derivative. For a sum, as in SGD, that is the sum of its terms' absolute values.
+gradient, a parameter or a slot, the change of the result if this input changed by its own magnitude, at the step's
+derivative. For a sum, as in SGD, this is the sum of its terms' absolute values.
 """
 
 from __future__ import annotations
@@ -38,29 +38,27 @@ NUDGE = 2.0**-16  # share of an input's size by which it is moved for a central 
 
 def distance_bound(precision: str | Precision, length: int, products: int) -> float:
     """Bound of the distance between a trainer and the reference after a chain of `length` roundings and `products`
-    products; in fp64 both have such a chain.
+    products; in fp64 both have this chain.
     """
     kind = named(precision)
     return bound(kind, length * (2 if kind.element == "float64" else 1), products=products)
 
 
 def roundings(net: Net, last: int) -> int:
-    """Roundings that lead to the input of layer `last`: lengths of the sums before it, roundings that the layers add,
-    and one for the pixels.
+    """Number of roundings that lead to the input of layer `last`: lengths of the sums before it, roundings within
+    layers, and one for the pixels.
     """
     sums = sum(math.prod(place.shape[1:]) for place in param_slices(net) if place.layer < last and len(place.shape) > 1)
     return 1 + sums + _roundings_of_layers(net, 0, last)
 
 
 def _roundings_of_layers(net: Net, first: int, last: int) -> int:
-    """Roundings in layers first..last-1 outside of sums over weights."""
+    """Number of roundings in layers first..last-1 outside of sums over weights."""
     return sum(net.layers[i].roundings(net.shapes[i]) for i in range(first, last))
 
 
 def products(net: Net, last: int, precision: str | Precision) -> int:
-    """Products, one after another, that lead to the input of layer `last`, at least 1; one more if results are stored
-    rounded.
-    """
+    """Number of consecutive products before the input of layer `last`, at least 1; plus one if results are stored."""
     return (
         max(1, sum(place.layer < last and len(place.shape) > 1 for place in param_slices(net)))
         + named(precision).stored
@@ -68,23 +66,23 @@ def products(net: Net, last: int, precision: str | Precision) -> int:
 
 
 def output_bound(net: Net, precision: str | Precision = "fp32") -> float:
-    """Bound of the net's outputs."""
+    """Bound of the normwise relative error of the net's outputs."""
     last = len(net.layers)
     return distance_bound(precision, roundings(net, last), products(net, last, precision))
 
 
 def output_scale(outputs: np.ndarray, every: np.ndarray | None = None) -> np.ndarray:
-    """Scale of the errors of outputs: the root mean square of all, or a number's own size if that is larger.
+    """Scale of the errors of outputs: the root mean square of all, or a number's own magnitude if it is larger.
 
-    outputs : (n, *out_shape), of which one may be many times as large as the others and have their relative error.
-    every : outputs whose root mean square counts; None for `outputs`.
+    outputs : (n, *out_shape); one may be many times as large as the others, with their relative error.
+    every : outputs whose root mean square is used; None for `outputs`.
     """
     size = np.sqrt(np.mean(np.square(outputs if every is None else every, dtype=np.float64)))
     return np.maximum(np.abs(outputs, dtype=np.float64), size)
 
 
 def loss_bound(net: Net, size: int, precision: str | Precision = "fp32") -> float:
-    """Bound of the mean loss of a batch; an `ElementLoss` is a mean over all its elements."""
+    """Bound of the relative error of a batch's mean loss; an `ElementLoss` is a mean over all its elements."""
     elements = math.prod(net.out_shape) if isinstance(net.loss, ElementLoss) else 1
     last = len(net.layers)
     return distance_bound(precision, roundings(net, last) + size * elements, products(net, last, precision))
@@ -96,9 +94,9 @@ def update_bounds(
 ) -> dict[str, float]:
     """Bounds of each tensor's gradient, update and slots after one step on a batch of this size.
 
-    The longest chain of roundings has the sums of the forward pass, those of the backward pass down to the layer, and
-    the tensor's own sum over the batch and the layer's output pixels, one rounding if that sum is made in fp64.
-    last : roundings that the optimizer adds, its `roundings`.
+    The longest chain of roundings has the sums of the forward pass, of the backward pass down to the layer, and
+    the tensor's own sum over the batch and the layer's output pixels, with one rounding if this sum is in fp64.
+    last : roundings in the optimizer's step, its `roundings`.
     clips_norm : True if the norm of all gradients scales each: its relative error is at most the largest tensor's.
     """
     forward = roundings(net, len(net.layers)) + last
@@ -115,7 +113,7 @@ def update_bounds(
 
 
 def step_bounds(net: Net, size: int, precision: str | Precision, config: TrainConfig) -> dict[str, float]:
-    """`update_bounds` of a step with these settings."""
+    """Bounds of `update_bounds` for a step with these settings."""
     return update_bounds(net, size, precision, config.optimizer.roundings, config.clip_norm is not None)
 
 
@@ -129,18 +127,18 @@ def error_scales(
     ----------
     config : TrainConfig
     params, gradient : (count,) float64
-        Before the step; the gradient is not clipped.
+            Parameters and gradient before the step, without clipping.
     slots : mapping
         (count,) float64 each.
     rate, number
         Learning rate and number of the step, as for `ops.update.reference.step`.
     span : ndarray or None
-        (count,) sizes of the gradient's terms; None for the gradient's own.
+            (count,) magnitudes of the gradient's terms; None for the gradient's own.
 
     Returns
     -------
     tuple
-        (count,) float64, at least 0, for the change of the parameters; and a mapping of such arrays for the slots.
+            (count,) float64, at least 0, for the change of the parameters; and such an array for each slot, by name.
     """
     free, clip = config.but(clip_value=None, clip_norm=None), config.clip_value
     seen = gradient if clip is None else np.clip(gradient, -clip, clip)
@@ -171,12 +169,12 @@ def spread(
     reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray, rng: np.random.Generator,
     places: Places | None,
 ) -> np.ndarray:  # fmt: skip
-    """Largest error of each gradient, (param_count,), from errors of the outputs, (n, *out_shape), by DRAWS draws of
-    their signs: of few outputs the mean would be too small.
+    """Largest error (param_count,) of each gradient, from errors of the outputs (n, *out_shape) with random signs in
+    DRAWS draws: of few outputs the mean would be too small.
 
-    Each draw has its own share of many samples, and stands for all of them: errors of samples add by their squares, so
-    that the largest of the draws, times the root of their number, is at least all samples' error.
-    entering : `activations` of the samples. places : of the samples, if the net draws masks.
+    With many samples each draw has its own share of them, and represents all: errors of samples add by their squares,
+    so that the largest of the draws, times the root of their number, is at least all samples' error.
+    entering : `activations` of the samples. places : positions of the samples in the order, if the net draws masks.
     """
     n, largest = len(errors), np.zeros(reference.net.param_count)
     shares = DRAWS if n >= FEW * DRAWS else 1

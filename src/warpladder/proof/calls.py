@@ -1,4 +1,4 @@
-"""Checks of calls of many steps and many epochs: against the reference's history, and against the same steps in short
+"""Checks of calls of many steps and many epochs: against the reference's history, and against equal steps in short
 calls, at other positions of other epochs, by another trainer.
 """
 
@@ -34,9 +34,10 @@ LATEST = 2.0**30  # updates made before, at most, if every step is made with the
 
 
 def check_history(context: ProofContext, history: ReferenceHistory) -> None:
-    """Check that the trainer's history is the reference's: the losses of every epoch, and the weights at the end.
+    """Check that the trainer's history equals the reference's within tolerances: each epoch's losses, and the last
+    weights.
 
-    All epochs but the last few are one call.
+    All epochs except the last few are one call.
     """
     trainer = context.make(history.config, history.start)
     trainer.load(history.dataset)
@@ -90,7 +91,7 @@ def check_calls(
 
 @dataclass(frozen=True)
 class _Run:
-    """Epochs of a data set, from a state."""
+    """Data set, orders of epochs, and state from which a trainer runs them."""
 
     dataset: Dataset
     orders: list[Order]
@@ -100,8 +101,8 @@ class _Run:
 class _CallChecks:
     """Data sets, epochs and starts of long calls.
 
-    Where every step is made with the same numbers, neither a step's position, nor its epoch, nor the count of updates
-    changes it. Then the second run has others of each; where the net draws masks, another count of updates alone.
+    If all steps have equal numbers, a step does not depend on its position, its epoch or the number of updates. Then
+    the second run has other values of each; if the net draws masks, only another number of updates.
     """
 
     def __init__(self, context: ProofContext, source: SampleSource, reach: int) -> None:
@@ -110,7 +111,7 @@ class _CallChecks:
         self.x, self.y = source(context.rng, BATCHES * self.batch)
 
     def check_steps(self, own: GuardedTrainer, second: GuardedTrainer, has_loss: bool = True) -> bool:
-        """Check an epoch, with losses or without, in one call and in short calls; False if weights overflow."""
+        """Check an epoch, with losses or without, in one call and in short calls; returns False if weights overflow."""
         context, config, rng = self.context, own.config, self.context.rng
         steps = 1 if config.batch_size is None else self.reach
         part = (
@@ -152,7 +153,7 @@ class _CallChecks:
         self._check("range", what, [(log, StepLog.joined(parts))], second, end, run.start.step + length)
 
     def check_epochs(self, own: GuardedTrainer, second: GuardedTrainer) -> bool:
-        """Check epochs in one call and one after the other; False if weights overflow."""
+        """Check epochs in one call and in a call each; returns False if weights overflow."""
         context, config = self.context, own.config
         n = BATCHES * self.batch
         if config.batch_size is not None:
@@ -178,17 +179,17 @@ class _CallChecks:
         return bool(np.all(np.isfinite(end.params)))
 
     def _rest(self) -> int:
-        """Samples of a partial batch, or of a full one."""
+        """Number of samples of the last batch, partial or full."""
         return int(self.context.rng.integers(rest_of(self.context.net, self.batch, 1), self.batch + 1))
 
     def _order(self, n: int, has_loss: bool) -> Order:
-        """An epoch with losses, or one without, of any number, beyond 2^16 among them."""
+        """Order of a random epoch, with losses or without, possibly beyond 2^16."""
         rng = self.context.rng
         epoch = self.context.cases.epoch_with_loss(int(np.exp(rng.uniform(0, np.log(2**32 - 2)))))
         return Order(int(rng.integers(2**32)), epoch + (not has_loss), n, bool(rng.integers(4)))
 
     def _run(self, orders: list[Order]) -> _Run:
-        """Run of epochs whose first one takes the distinct batches in turn."""
+        """Run of epochs whose first one trains on the distinct batches in turn."""
         order, n = orders[0], orders[0].n
         which = np.empty(n, np.int64)
         which[order.indices(0, n)] = np.arange(n) % len(self.x)
@@ -199,7 +200,7 @@ class _CallChecks:
         return _Run(data, orders, start)
 
     def _count(self, state: State) -> State:
-        """The state after another number of updates, beyond 2^16 among them."""
+        """State with a random number of updates, possibly beyond 2^16."""
         return state.but(step=int(np.exp(self.context.rng.uniform(0, np.log(LATEST)))))
 
     def _begin(self, trainer: GuardedTrainer, run: _Run) -> GuardedTrainer:
@@ -208,7 +209,7 @@ class _CallChecks:
         return trainer
 
     def _short_calls(self, trainer: GuardedTrainer, order: Order, first: int, last: int) -> list[StepLog]:
-        """Logs of the steps first..last-1 in calls of drawn lengths."""
+        """Logs of the steps first..last-1 in calls of random lengths."""
         parts = []
         while first < last:
             steps = min(last - first, int(self.context.rng.integers(1, SHORT + 1)))
@@ -231,7 +232,7 @@ class _CallChecks:
 
 
 def _epochs_at_once(context: ProofContext, trainer: GuardedTrainer, orders: list[Order]) -> list[StepLog]:
-    """Logs of epochs in one call, as many as the epochs."""
+    """Logs of epochs in one call, checked to be as many as the epochs."""
     logs = trainer.run_epochs(orders)
     whole = isinstance(logs, list) and len(logs) == len(orders)
     context.ledger.holds(

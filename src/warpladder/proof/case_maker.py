@@ -1,4 +1,4 @@
-"""`CaseMaker` makes reference cases along a float64 trajectory.
+"""`CaseMaker`: it makes reference cases along a float64 trajectory.
 
 Each state of the trajectory is rounded to float32, unless the trainer stores float64, or to a grid, and each batch has
 samples that suit its state. A large batch of a heavy net repeats its distinct samples irregularly: the truth is then a
@@ -43,20 +43,20 @@ WEIGHTS = (0.25, 2.0)  # range of weights of samples
 
 
 class TooManyKinks(Exception):
-    """Hardly any sample is away from every kink."""
+    """Exception: too few samples are away from all kinks."""
 
 
 class Unfit(Exception):
-    """A tensor does not move, or no batch is fit to judge by."""
+    """Exception: a tensor does not change, or no batch can judge a trainer."""
 
 
 class NoReferenceStep(Exception):
-    """The net offers no step that could prove anything."""
+    """Exception: the net has no step that could prove anything."""
 
 
 @dataclass(frozen=True)
 class _WantedCase:
-    """Case to be made: its name, order and steps, distinct samples in a batch, and True if updates are checked."""
+    """Request for a case: its name, order and steps, distinct samples in a batch, and True if updates are checked."""
 
     name: str
     order: Order
@@ -66,7 +66,7 @@ class _WantedCase:
 
 
 class CaseMaker:
-    """Makes reference cases for one net and one configuration.
+    """Maker of reference cases for one net and one configuration.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ class CaseMaker:
     ) -> ReferenceCase:  # fmt: skip
         """Case of steps along a trajectory, whose batches suit their states.
 
-        It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The
-        samples come from the first source that offers enough; samples in no such step are zeros.
+        It begins at `start` (param_count,), or at initial weights at which every tensor changes, if there are any. The
+        samples come from the first source that offers enough; samples in none of the steps are zeros.
 
         steps : numbers of the steps in the epoch; None for all.
-        distinct : number of distinct samples in a batch, at most.
-        updates : False if the batches need be fit for a check of the log alone.
-        fresh : True if no update was made before the first step, else some were.
+        distinct : largest number of distinct samples in a batch.
+        updates : False if only the log is checked.
+        fresh : True if no update precedes the first step, else some do.
         """
         steps = range(self.config.steps(order.n)) if steps is None else steps
         made = 0 if fresh else self.moments.moment(order.n, len(steps))
@@ -122,7 +122,7 @@ class CaseMaker:
         )
 
     def _case(self, wanted: _WantedCase, source: SampleSource, state: State, must_move: bool) -> ReferenceCase:
-        """Case with samples of one source, from one start; `Unfit` or `TooManyKinks` if there is none."""
+        """Case with samples of one source, from one start. Raises `Unfit` or `TooManyKinks` if there is none."""
         config, order, n = self.config, wanted.order, wanted.order.n
         batch = config.batch(n)
         x_all = np.zeros((n, *self.net.in_shape), source.dtype)
@@ -150,7 +150,7 @@ class CaseMaker:
         self, wanted: _WantedCase, source: SampleSource, state: State, place: tuple[int, int], first: bool,
         must_move: bool,
     ) -> tuple[ReferenceStep, Dataset]:  # fmt: skip
-        """Step whose batch is fit to judge by, and the batch as a data set; `Unfit` after REDRAWS batches.
+        """Step whose batch can judge a trainer, and the batch as a data set. Raises `Unfit` after REDRAWS batches.
 
         place : number of the step in the epoch, and samples in its batch.
         first : True for the first step of a case.
@@ -182,7 +182,7 @@ class CaseMaker:
     def _step(
         self, wanted: _WantedCase, source: SampleSource, state: State, place: tuple[int, int]
     ) -> tuple[ReferenceStep, Dataset, str, list[np.ndarray]]:
-        """Step from a state near this one, its batch as a data set, the reason why it is not fit to judge by, or "",
+        """Step from a state near this one, its batch as a data set, the reason why it cannot judge a trainer, or "",
         and the witnesses' gradients.
         """
         number, size = place
@@ -210,9 +210,7 @@ class CaseMaker:
         return step, data, *misfit_in_coarse(self.net, batch, step, self.precision, wanted.updates)
 
     def moving_start(self, number: int, made: int, dataset: Dataset, order: Order) -> tuple[State, float]:
-        """Start `number` with drawn slots after `made` updates, and the rate at which a step takes the whole loss off,
-        to first order.
-        """
+        """Start `number` with random slots after `made` updates, and the rate that removes the loss, to first order."""
         state = State(self.start(number), step=made, buffers=drawn_buffers(self.net, self.rng))
         state = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, state)
@@ -225,14 +223,14 @@ class CaseMaker:
         return step.state, self._rate(step) / PROMISE
 
     def _starts(self) -> Iterator[tuple[np.ndarray, bool]]:
-        """Starts to try, each with True if every tensor must move there; at the last one tensors may stand still."""
+        """Starts to try, each with True if every tensor must change at it; at the last one tensors may stay."""
         for number in range(STARTS):
             yield self.start(number), True
         yield self.start(0), False
 
     def start(self, number: int) -> np.ndarray:
-        """Start (param_count,): initial weights, with biases other than zero but for number 0; in fp64 no weight is a
-        float32 number.
+        """Start (param_count,): initial weights, with biases other than zero except for number 0; in fp64 no weight is
+        a float32 number.
         """
         out = initial(self.net, self.seed + number)
         for place in param_slices(self.net) if number else ():
@@ -248,7 +246,7 @@ class CaseMaker:
         return isinstance(self.config.optimizer, SGD)
 
     def _rate(self, step: ReferenceStep) -> float:
-        """Learning rate of the trajectory: the update's parts together take PROMISE of the loss off."""
+        """Learning rate of the trajectory: the update's parts together reduce the loss by the share PROMISE."""
         along = -step.gradient
         if not self.plain:  # an update from zero gradients can go in any direction, even against the gradient
             along = step.after(self.config.but(learning_rate=1.0, schedule=Constant()))[0] - step.params
@@ -256,7 +254,7 @@ class CaseMaker:
         return PROMISE * step.loss / descent if descent > 0 else 0.0
 
     def with_slots(self, step: ReferenceStep) -> ReferenceStep:
-        """Step with slots in its state, drawn tensor by tensor."""
+        """Step with random slots in its state, drawn tensor by tensor."""
         out = {name: np.zeros(self.net.param_count, self.precision.element) for name in self.config.optimizer.slots}
         params, gradient = step.params, step.gradient
         for place in param_slices(self.net) if out else ():
@@ -268,7 +266,7 @@ class CaseMaker:
     def suited(
         self, state: State, count: int, source: SampleSource, places: Places | None = None
     ) -> tuple[State, np.ndarray, np.ndarray]:
-        """State as the trainer stores it, and samples with labels that suit it, at these places if there are some."""
+        """State as the trainer stores it, and samples with labels that suit it, at `places` if the net draws masks."""
         if self.net.normalizes:
             return self._together(state, count, source, places)
         if source.exact:
@@ -292,7 +290,7 @@ class CaseMaker:
     def _together(
         self, state: State, count: int, source: SampleSource, places: Places | None
     ) -> tuple[State, np.ndarray, np.ndarray]:
-        """State with moved biases and a batch of samples that depend on each other; at zeros every batch suits."""
+        """State with moved biases and a batch of samples that depend on each other; at a state of zeros any batch."""
         rounded = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, rounded)
         for _ in range(REDRAWS):
@@ -308,7 +306,7 @@ class CaseMaker:
     def _suited_at(
         self, reference: ReferenceTrainer, source: SampleSource, places: Places
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Samples with labels, one for each place, that suit the masks there."""
+        """Samples with labels, one for each place, that suit the place's masks."""
         count = len(places.at)
         x, y = source(self.rng, count)
         left = np.arange(count)  # places whose sample does not suit

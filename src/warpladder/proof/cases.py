@@ -1,4 +1,4 @@
-"""`Cases`: the reference cases of a proof, and the settings at which faults show."""
+"""`Cases`: reference cases of a proof, and settings at which faults show."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ LEAST_RATE = 64.0  # rate at which updates are compared; or a higher power of tw
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Context in which BLAS has one thread: several would only wait for each other in many small products."""
+    """Context in which BLAS has one thread: several threads would only wait for each other in small products."""
     return _thread_pools().limit(limits=1, user_api="blas")
 
 
 @cache
 def _thread_pools() -> ThreadpoolController:
-    """Thread pools of this process; a search for them takes milliseconds. NumPy's, the one that counts, is here."""
+    """Thread pools of this process, with NumPy's; a search for them takes milliseconds."""
     return ThreadpoolController()
 
 
 def same_batch(order: Order, other: Order, batch: int) -> bool:
-    """True if both orders take the same samples first."""
+    """True if the first batches of both orders have equal samples."""
     return set(order.indices(0, batch)) == set(other.indices(0, batch))
 
 
 def ends_on_grid(net: Net) -> bool:
-    """True if exact data leave few different numbers to be squared: only layers with kinks come after the last sum.
+    """True if exact data leave few different numbers to be squared: only layers with kinks follow the last sum.
 
-    A long sum of few different numbers rounds in the same direction again and again, so that its error grows with its
+    A long sum of few different numbers rounds in one direction repeatedly, so that its error grows with its
     length, not with its root.
     """
     last = max((place.layer for place in param_slices(net)), default=-1)
@@ -78,7 +78,7 @@ def ends_on_grid(net: Net) -> bool:
 def make_pools(
     maker: CaseMaker, sources: Sequence[SampleSource], most: int
 ) -> tuple[State, tuple[PredictionPool, ...]]:  # fmt: skip
-    """A state, and a pool of at most `most` samples of each source to predict at it."""
+    """State, and for each source a pool of at most `most` samples to predict at it."""
     for i in range(1, STARTS):
         state = State(maker.start(i), buffers=drawn_buffers(maker.net, maker.rng))
         found = tuple(pool for pool in (_pool(maker, state, source, most) for source in sources) if pool is not None)
@@ -88,7 +88,7 @@ def make_pools(
 
 
 def _pool(maker: CaseMaker, state: State, source: SampleSource, most: int) -> PredictionPool | None:
-    """Pool of at most `most` samples of a source that are fit to be predicted at a state; None if few are."""
+    """Pool of at most `most` samples of a source whose outputs at a state can be judged; None if too few can."""
     reference = ReferenceTrainer(maker.net, maker.config, state)
     count = min(most, maker.distinct)
     for _ in range(REDRAWS):
@@ -101,29 +101,29 @@ def _pool(maker: CaseMaker, state: State, source: SampleSource, most: int) -> Pr
 
 
 def _weighted(data: Dataset | None) -> bool:
-    """True if samples of a proof have weights, as those of its data set."""
+    """True if the data set of a proof has weights of samples, so that its cases have weights too."""
     return data is not None and data.train_weight is not None
 
 
 class Cases:
-    """Data, states and true results that a trainer is proven on.
+    """Data, states and true results with which a trainer is proven.
 
     exact : two full batches and a partial one, computed without rounding before the last kink; as `stored` if
-        convolutions are transformed or a layer before that kink always rounds.
+        convolutions are transformed or a layer before this kink always rounds.
     zeros : a few samples at a state of zeros, at which all logits tie and no unit is active.
-    ties : full batches at weights of zero and logits of which some tie, checked by their logs alone: sums cancel there,
-        and like terms round alike, so that a long sum is inaccurate in every program.
-    floats : float32 samples in the stored order, two batches, from update 0 on; the others are within a run.
-    stored : one more than a batch of general bytes, or samples of the data set as they are; some are there twice.
-    far : as many samples as the data set has, and more than 16 bits count: the step that takes the last of them, a
-        drawn one, and the last step of the epoch.
-    single : a data set of one sample; None where none is fit.
-    sized : exactly as many samples as the data set has, where `far` has more, in the order of an epoch of the run: a
-        drawn step, and the last one; or None.
-    pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
-    source, screened : source of samples as they are, and all sources of general samples.
+    ties : full batches at weights of zero and some equal logits, checked only by their logs: sums cancel,
+        and equal terms round alike, so that a long sum is inaccurate in every program.
+    floats : float32 samples in the stored order, two batches, from update 0 on; the other cases are within a run.
+    stored : one more than a batch of random bytes, or samples of the data set as they are; some occur twice.
+    far : as many samples as the data set has, and more than 2^16: the step with the last of them, a
+        random one, and the last step of the epoch.
+    single : a data set of one sample; None if no sample can judge a trainer.
+    sized : exactly as many samples as the data set has, if `far` has more, in the order of an epoch of the run: a
+        random step, and the last one; or None.
+    pools : float32 samples and random bytes with known outputs at the state `predicted`.
+    source, screened : source of unchanged samples, and all sources of samples that need screening.
     name : name of the real data set, or "".
-    seconds : seconds that the cases took.
+    seconds : time to make the cases.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Cases:
     precision : str or Precision
         Precision of the trainer's products.
     transforms : bool
-        True if it may compute convolutions in Winograd's or Fourier's form.
+            True if the trainer may compute convolutions by Winograd's or Fourier's algorithm.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Cases:
         self.seconds = time.perf_counter() - began
 
     def _sized(self, make: CaseMaker, n: int, sources: Sequence[SampleSource]) -> ReferenceCase:
-        """Case of an epoch of the run: a drawn step, and the last one, whose batch may be partial."""
+        """Case of an epoch of the run: a random step, and the last one, whose batch may be partial."""
         config, steps = self.config, self.config.steps(n)
         epoch = min(self.epoch_with_loss(int(self.rng.integers(max(1, config.epochs)))), 2**32 - 2)
         drawn = int(self.rng.integers(steps))
@@ -193,14 +193,14 @@ class Cases:
         return make.case("sized", order, sources, steps=sorted({drawn, steps - 1}))
 
     def _single(self, make: CaseMaker, sources: Sequence[SampleSource]) -> ReferenceCase | None:
-        """Case of a data set of one sample; None if the net has none that is fit to judge by."""
+        """Case of a data set of one sample; None if no sample can judge a trainer."""
         try:
             return make.case("single", self._order(1), sources)
         except NoReferenceStep:
             return None
 
     def _tied(self, nothing: np.ndarray) -> np.ndarray:
-        """Zeros (param_count,), but for the biases of logits: some of them tie, and not the first alone."""
+        """Zeros (param_count,), except for the logits' biases: some of them are equal, and not only the first."""
         out, last = nothing.copy(), param_slices(self.net)[-1]
         is_classifier = isinstance(self.net.loss, CrossEntropyLoss) and not self.net.normalizes
         if is_classifier and len(last.shape) == 1 and last.stop - last.start > 2:
@@ -209,8 +209,8 @@ class Cases:
         return out
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
-        """Order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would
-        change. A full batch is the same in all orders.
+        """Order whose first batch differs from the stored one; without shuffling, an order whose first batch shuffling
+        would change. A full batch is equal in all orders.
         """
         full = self.config.batch(n) == n
         for _ in range(64):
@@ -221,17 +221,17 @@ class Cases:
         return replace(order, shuffle=shuffle)
 
     def epoch_with_loss(self, epoch: int) -> int:
-        """The nearest epoch, `epoch` or an earlier one if there is one, whose losses are computed."""
+        """Nearest epoch whose losses are computed: `epoch` or an earlier one, if there is one."""
         every = self.config.loss_every
         return max(every, (epoch + 1) // every * every) - 1
 
     def _with_loss(self, number: int) -> int:
-        """Epoch whose losses are computed: one of the first thousand of those, by a number from 1 on."""
+        """Epoch whose losses are computed: one of the first thousand of them, by a number from 1 on."""
         every = self.config.loss_every
         return number if every == 1 else every * min(number, (2**32 - 100) // every) - 1
 
     def without_loss(self, case: ReferenceCase) -> ReferenceCase:
-        """The case in the next epoch, whose losses are not computed; only if `loss_every` leaves any out."""
+        """Case in the next epoch, whose losses are not computed; only if `loss_every` omits any."""
         epoch = case.order.epoch + 1
         return case.at(in_epoch(case.order, epoch) if self.net.is_random else replace(case.order, epoch=epoch))
 
@@ -249,7 +249,7 @@ class Cases:
         return max(self.batch, count + max(0, rest_of(self.net, self.batch, left) - left))
 
     def _last_steps(self, order: Order) -> list[int]:
-        """Numbers of the step that takes the last stored sample, of a drawn one, and of the last step of the epoch."""
+        """Numbers of the step with the last stored sample, of a random step, and of the last step of the epoch."""
         position = int(np.flatnonzero(order.indices(0, order.n) == order.n - 1)[0])
         last = self.config.steps(order.n) - 1
         drawn = int(self.rng.integers(last + 1))
@@ -257,13 +257,13 @@ class Cases:
 
     @cached_property
     def history(self) -> ReferenceHistory:
-        """More than a hundred steps with their true losses and last weights, made when they are first used."""
+        """History of more than a hundred steps with their true losses and last weights, made at first use."""
         with one_thread():
             return make_history(self.maker, self.source)
 
     @cached_property
     def learnt(self) -> tuple[ReferenceCase, ...]:
-        """Steps at extremes from the weights that the history ends with, made when they are first used."""
+        """Cases at extremes, from the last weights of the history, made at first use."""
         with one_thread():
             return make_learnt(self.maker, self.screened, self.history.end)
 
@@ -272,7 +272,7 @@ class Cases:
         return iter([case for case in every if case is not None])
 
     def strong(self, steps: Iterable[ReferenceStep]) -> TrainConfig:
-        """Settings at a rate, a power of two, at which every tensor's update outweighs the tensor in these steps."""
+        """Settings with a rate, a power of two, at which each tensor's update exceeds its norm in these steps."""
         rate, high = LEAST_RATE, self.config.but(learning_rate=HIGH_RATE)
         for step in steps:
             before = step.params
@@ -284,11 +284,11 @@ class Cases:
 
     @cached_property
     def strongest(self) -> TrainConfig:
-        """`strong` for the steps of all cases."""
+        """Settings of `strong` for the steps of all cases."""
         return self.strong(step for case in self for step in case.steps)
 
     def visible(self) -> TrainConfig | None:
-        """`strong`, with clipping and small settings, if in use, raised until they show; None if none is."""
+        """Settings of `strong`, with clipping and small settings raised until they show; None if none is in use."""
         small = [name for name in SMALL if getattr(self.config.optimizer, name, 0)]
         if self.config.clip_value is None and self.config.clip_norm is None and not small:
             return None
@@ -308,7 +308,7 @@ class Cases:
         return config
 
     def _raised(self, config: TrainConfig, name: str) -> TrainConfig:
-        """Settings with one of SMALL so large that the exact case's first update shows it; or unchanged."""
+        """Settings with one of SMALL so large that the exact case's first update shows it; unchanged if none does."""
         step, raised = self.exact.steps[0], config
         without = step.after(config.but(**{name: SMALL[name]}))[0]
         least = VISIBLE * np.linalg.norm(without - step.params)

@@ -26,9 +26,9 @@ Build = Callable[[Net, TrainConfig, State], Trainer]
 
 
 class GuardedTrainer:
-    """Trainer whose exceptions refute it. It gets copies of states, which are then filled with NaN.
+    """Trainer whose exceptions refute it. It gets copies of states, which are later filled with NaN.
 
-    rng : draws names and numbers of test samples of data sets, by which a proof could be recognised.
+    rng : random numbers for names and sizes of data sets, by which a trainer could recognise a proof.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class GuardedTrainer:
             raise Refuted("crash", f"crash: {name} raised {type(error).__name__}{_place(error)}: {error}") from error
 
     def load(self, dataset: Dataset) -> None:
-        """Load a data set under the name of the real one, with any number of samples to test."""
+        """Load a data set under the name of the real one, with a random number of test samples."""
         n = int(self.rng.integers(1, len(dataset.train_x) + 1))
         labels = None if dataset.train_y is None else dataset.train_y[:n]
         seen = dataset.but(name=self.name, test_x=dataset.train_x[:n], test_y=labels)
@@ -76,7 +76,7 @@ class GuardedTrainer:
 
 
 def _place(error: Exception) -> str:
-    """Place of an error in the file of the called function, as " in mine.py, line 7"; "" if the call itself failed."""
+    """Text of an error's place in the called function's file, as " in mine.py, line 7"; "" if the call failed."""
     place = getattr(error, "place", None)  # of an error in another process
     if place is not None:
         return f" in {place}" if place else ""
@@ -96,7 +96,7 @@ def spoil(state: State) -> None:
 class ProofContext:
     """Subject of a proof, its cases, and the ledger of its checks.
 
-    build : makes the trainers.
+    build : function that makes the trainers.
     rng : random numbers of the checks.
     bitwise : True if repetitions must be equal bit for bit.
     reach : steps of a long call; 0 until it is known.
@@ -122,23 +122,23 @@ class ProofContext:
 
     @property
     def element(self) -> np.dtype:
-        """Type of parameters, slots and outputs."""
+        """NumPy dtype of parameters, slots and outputs."""
         return np.dtype(self.cases.precision.element)
 
     def make(self, config: TrainConfig, state: State) -> GuardedTrainer:
-        """Trainer with these settings, which stands at this state."""
+        """Trainer with these settings, at this state."""
         name = self.cases.name or f"set {self.names.integers(2**31)}"
         trainer = GuardedTrainer(self.build, self.net, config, state, name, self.names)
         self.trainers.append(trainer)
         return trainer
 
     def close(self) -> None:
-        """Close every trainer that was made."""
+        """Close all trainers of the proof."""
         for trainer in self.trainers:
             trainer.close()
 
     def check_count(self, state: State, wanted: int, where: str) -> None:
-        """Check the count of updates in a state."""
+        """Check the number of updates in a state."""
         message = f"step: the state counts {state.step} updates, {wanted} were made: {where}"
         self.ledger.holds("step", state.step == wanted, message)
 
@@ -153,7 +153,7 @@ class ProofContext:
         self.check_count(got, want.step, where)
 
     def check_log(self, log: StepLog, order: Order, steps: int, where: str) -> None:
-        """Check the arrays of a log: `steps` long, with losses exactly in epochs that have them."""
+        """Check the arrays of a log: `steps` long, with losses exactly in epochs with losses."""
         has_loss = self.config.has_loss(order.epoch)
         if has_loss:
             message = "log: it says that no loss was computed, in an epoch that has losses"
@@ -172,13 +172,13 @@ class ProofContext:
             self.ledger.holds("log", alike, message)
 
     def joined(self, parts: list[StepLog], order: Order, check: str) -> StepLog:
-        """Log of a range of steps from the checked logs of its single steps."""
+        """Log of a range of steps, joined from the checked logs of its single steps."""
         for step, part in enumerate(parts):
             self.check_log(part, order, 1, f"step {step} by itself ({check})")
         return StepLog.joined(parts)
 
     def state(self, trainer: GuardedTrainer, where: str) -> State:
-        """State of a trainer, checked for all that a state must have, and nothing else."""
+        """State of a trainer, checked to have all arrays of a state, and nothing else."""
         state = trainer.state()
         wanted, slots = trainer.config.optimizer.slots, getattr(state, "slots", None)
         self._check_array("params", getattr(state, "params", None), where)
@@ -202,6 +202,6 @@ class ProofContext:
 
 
 def pairs(net: Net, got: np.ndarray, want: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Tensors of two flat buffers (param_count,), in pairs by name."""
+    """Pairs of tensors (got, want) by name, from two flat buffers (param_count,)."""
     wanted = views(net, want)
     return {name: (tensor, wanted[name]) for name, tensor in views(net, got).items()}

@@ -1,6 +1,6 @@
-"""Check of a layer's reference against itself: `backward` must be the gradient of `forward`.
+"""Check of a layer's reference by finite differences: `backward` must be the gradient of `forward`.
 
-Tests hold the references of warpladder's own layers against finite differences and PyTorch. The reference of another
+Tests compare the references of warpladder's own layers with finite differences and PyTorch. The reference of another
 layer may be untested, and with a wrong reference a proof would refute an honest trainer, or pass a wrong one.
 """
 
@@ -21,7 +21,7 @@ TRIES = 64  # draws of samples until they are away from kinks
 
 
 def contradiction(net: Net, seed: int) -> str | None:
-    """Fault of a reference of the net's layers that no table lists, as a sentence; None if there is none."""
+    """Fault in the reference of a net's layer that no table lists, as a sentence; None if there is none."""
     kinds = others(net)
     for index, layer in enumerate(net.layers):
         if type(layer) in kinds and (fault := _fault(layer, net.shapes[index], np.random.default_rng([seed, index]))):
@@ -59,7 +59,7 @@ def _fault(layer: Layer, in_shape: Shape, rng: np.random.Generator) -> str | Non
 
 
 def _clear(layer: Layer, in_shape: Shape, rng: np.random.Generator) -> np.ndarray:
-    """(SAMPLES, *in_shape) float64 of size 1, away from the layer's kinks if such samples are found."""
+    """Samples (SAMPLES, *in_shape) float64, standard normal, away from the layer's kinks if found in TRIES draws."""
     for _ in range(TRIES):
         x = rng.normal(size=(SAMPLES, *in_shape))
         if not layers.switches(layer) or layers.margin(layer, x).min() > CLEAR:

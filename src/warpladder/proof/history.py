@@ -1,12 +1,12 @@
-"""`ReferenceHistory`: more than a hundred steps whose losses and last weights are known within what rounding can do.
+"""`ReferenceHistory`: more than a hundred steps whose losses and last weights are known up to rounding.
 
 Training is chaotic: a difference of one rounding grows from step to step, and no formula bounds it. So it is measured:
-the float64 reference trains once, and again as a twin, with errors of the largest size that an honest step has added
-after every step, always with the same signs. How far the twin comes from the reference bounds how far an honest
-trainer can. Data, start and rate are drawn until that is small next to the smallest update: then a single step that is
-left out shows. Where factors of products are rounded to a coarser format, weights are rounded before every step too,
-which can change a ReLU's mask for as long as an input stays close to zero. No single twin meets every such change, so
-there the farthest of several counts.
+the float64 reference trains once, and again as a twin, which adds errors of the largest magnitude of an honest step
+after every step, always with the same signs. The distance of the twin from the reference bounds an honest trainer's.
+Data, start and rate are drawn until this distance is small compared with the smallest update: then a single omitted
+step shows. If factors of products are rounded to a coarser format, weights are rounded before every step too,
+which can change a ReLU's mask for as long as an input stays close to zero. No single twin has all such changes, so
+the farthest of several is used.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ReferenceHistory:
 
     config : settings of the trainer, at a rate at which training is steady.
     dataset, orders, start : the data, the epochs, and the state before them.
-    losses, loss_tolerances : (steps,) float64, true losses, and the difference of each that rounding explains.
+    losses, loss_tolerances : (steps,) float64, true losses, and their differences that rounding explains.
     end : (param_count,) float64, true parameters after the last step.
     movements, tolerances : by tensor, norm of its change over all steps, and of the difference at the end that rounding
         explains.
@@ -76,13 +76,13 @@ class ReferenceHistory:
 
     @property
     def sharpness(self) -> float:
-        """Smallest update in units of the tolerance of all parameters: above 1, a step that is left out shows."""
+        """Smallest update over the tolerance of all parameters: above 1, an omitted step shows."""
         most = float(np.sqrt(sum(each**2 for each in self.tolerances.values() if math.isfinite(each))))
         return self.least / most if most > 0 else 0.0
 
 
 def make_history(maker: CaseMaker, source: SampleSource) -> ReferenceHistory:
-    """The first history in which a single step shows, or of several the one in which it shows best."""
+    """First history in which an omitted step shows, or of several the one with the greatest sharpness."""
     rng = np.random.default_rng([maker.seed, 3])
     best: ReferenceHistory | None = None
     for number in range(TRIES):
@@ -97,7 +97,7 @@ def make_history(maker: CaseMaker, source: SampleSource) -> ReferenceHistory:
 
 
 def _draw(maker: CaseMaker, source: SampleSource, rng: np.random.Generator, number: int) -> ReferenceHistory:
-    """ReferenceHistory from the start after `number`, at a rate that is smaller the higher the number."""
+    """History from start `number`, at a rate that decreases with the number."""
     net, config = maker.net, maker.config
     n = int(rng.integers(2, max(3, min(config.batch_size or 3, 3) + 1)))
     affordable = int(FLOPS / ((net.train_flops * n + COST * net.param_count) * 2))
@@ -119,7 +119,7 @@ def _draw(maker: CaseMaker, source: SampleSource, rng: np.random.Generator, numb
 
 
 def _moment(config: TrainConfig, rng: np.random.Generator, n: int, epochs: int) -> tuple[int, int]:
-    """Updates made before the first step, and epochs from there in which the rate is not too small, or `epochs`."""
+    """Updates before the first step, and number of epochs from this moment whose rate is not too small."""
     if config.steady:
         return int(np.exp(rng.uniform(0, np.log(LATEST)))), epochs
     each, found = config.steps(n), (0, 0)
@@ -135,7 +135,7 @@ def _followed(
     maker: CaseMaker, config: TrainConfig, dataset: Dataset, orders: tuple[Order, ...], start: State,
     rng: np.random.Generator,
 ) -> ReferenceHistory:  # fmt: skip
-    """ReferenceHistory of these epochs: the reference, and the distance of its twin."""
+    """History of these epochs: the reference, and the distance of its twins."""
     net, precision, n = maker.net, maker.precision, len(dataset.train_x)
     bounds = step_bounds(net, config.batch(n), precision, config)
     more = config.optimizer.host_rounding(start.step + 1)
@@ -172,8 +172,8 @@ _Batch = tuple[np.ndarray, np.ndarray | None, Places | None, Any]
 class _Trajectory:
     """Steps of the reference; as a twin, with rounding errors added.
 
-    A twin stays so close to the truth that its gradient differs slowly: the difference is computed in every EVERY-th
-    step, and holds until the next one.
+    A twin stays so close to the truth that its gradient's difference changes slowly: the difference is computed in
+    every EVERY-th step, and used until the next one.
 
     noise : (2 or 3, param_count) float64, or None: shares of an update and of a parameter that are added to the
         parameter after each step, and, if factors are rounded, the share of a parameter that is added only while a step
@@ -207,7 +207,7 @@ class _Trajectory:
         return loss, gradient
 
     def near(self, batch: _Batch, true: tuple[float, np.ndarray], step: int) -> tuple[float, np.ndarray]:
-        """A twin's loss and gradient, from the true ones of the same step."""
+        """Loss and gradient of a twin, from the true ones of the same step."""
         if self.rounded is not None:
             return self.gradients(batch)
         if step % EVERY == 0:
@@ -216,7 +216,7 @@ class _Trajectory:
         return true[0] + self.off[0], true[1] + self.off[1]
 
     def step(self, loss: float, moved: np.ndarray, rate: float) -> None:
-        """Make a step by a gradient, which is overwritten."""
+        """Make a step by the gradient `moved`, which is overwritten."""
         trainer, noise = self.trainer, self.noise
         self.number += 1
         if self.is_plain:
@@ -267,7 +267,7 @@ def _train(true: _Trajectory, twins: list[_Trajectory], dataset: Dataset, orders
 
 
 def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarray | None) -> None:
-    """Make a step of SGD in place, block by block, and leave the update in `gradient`; with noise, its size is lost."""
+    """Make a step of SGD in place, by blocks, and leave the update in `gradient`; with noise, its magnitude is lost."""
     for first in range(0, len(params), AT_ONCE):
         block = slice(first, first + AT_ONCE)
         moved = gradient[block]
@@ -278,13 +278,13 @@ def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarr
 
 
 def _add_errors(params: np.ndarray, moved: np.ndarray, noise: np.ndarray) -> None:
-    """Add errors to parameters after an update by `moved`, which is overwritten. noise : (2, count), their shares."""
+    """Add errors to parameters after an update by `moved`, which is overwritten. noise : (2, count), shares of both."""
     params += np.multiply(np.abs(moved, out=moved), noise[0], out=moved)
     params += np.multiply(np.abs(params, out=moved), noise[1], out=moved)
 
 
 def _norms(net: Net, values: np.ndarray) -> dict[str, float]:
-    """Norm of each tensor of a flat buffer."""
+    """Norm of each tensor of a flat buffer, by name."""
     places = param_slices(net)
     squares = np.add.reduceat(np.square(values), [place.start for place in places])
     return dict(zip((place.name for place in places), np.sqrt(squares).tolist(), strict=True))

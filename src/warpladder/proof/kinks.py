@@ -1,13 +1,13 @@
 """States and samples away from kinks, at which rounding cannot change a ReLU's mask or a pool's argmax.
 
-Where rounding moves an input across a kink, the gradient jumps, and no bound on rounding covers the jump. Two methods
-avoid that, so that no bound is widened:
+If rounding moves an input across a kink, the gradient jumps, and no bound on rounding covers the jump. Two methods
+avoid this, so that no bound is widened:
 
-- `away_from_kinks` screens: it takes a sample only if every input of the reference is further from a kink than rounding
-  reaches (`bound` of the sums that lead to it), and its largest logit is as clear.
+- `away_from_kinks` screens: it accepts a sample only if every input of the reference is farther from a kink than
+  rounding can move it (`bound` of the sums that lead to it), and its largest logit is as clear.
 - `on_grid` makes sums exact: pixels are quarters, and the weights before the last kink lie on a grid so coarse that
-  float32 holds every sum in any order. Nothing rounds there, and equal numbers are equal in every program: ties and
-  zeros become part of the test.
+  float32 holds every sum in any order. Before this kink nothing rounds, and equal numbers are equal in every program:
+  ties and zeros become part of the test.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def away_from_kinks(
     reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32", places: Places | None = None,
     y: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """(n,) bool: True for samples of x (n, *in_shape) float64 whose kinks and largest logit rounding cannot change, at
-    their places in the order if the net draws masks, and whose outputs it cannot move across the kink of L1Loss.
+    """Mask (n,) bool, True for samples of x (n, *in_shape) float64 whose kinks and largest logit rounding cannot
+    change, at their places in the order if the net draws masks, and whose outputs it cannot move across L1Loss's kink.
 
-    y : (n,) labels or (n, outputs) targets; None for samples that are not trained on.
+    y : (n,) labels or (n, outputs) targets; None for samples without training.
     """
     out = np.zeros(len(x), np.bool_)
     for some in slices(reference.net, len(x)):
@@ -47,7 +47,7 @@ def _away_from_kinks(
     reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision, places: Places | None,
     y: np.ndarray | None,
 ) -> np.ndarray:  # fmt: skip
-    """(n,) bool, as `away_from_kinks`, for all samples at once; a sample too close to a kink goes no further."""
+    """Mask (n,) bool, as `away_from_kinks`, for all samples at once; later layers omit samples too close to a kink."""
     net, clear, given = reference.net, np.arange(len(x)), x
     out = np.zeros(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
@@ -64,9 +64,10 @@ def _away_from_kinks(
 
 
 def has_clear_argmax(net: Net, out: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
-    """(n,) bool: True for outputs (n, *out_shape) float64 whose largest logit rounding cannot change.
+    """Mask (n,) bool, True for outputs (n, *out_shape) float64 whose largest logit rounding cannot change.
 
-    Where terms cancel, all logits of a sample are small and their errors are not: the other samples' size counts too.
+    If terms cancel, all logits of a sample are small and their errors are not: so the other samples' magnitude is used
+    too.
     """
     if not isinstance(net.loss, CrossEntropyLoss) or net.out_shape[0] == 1:
         return np.ones(len(out), np.bool_)
@@ -78,9 +79,9 @@ def has_clear_argmax(net: Net, out: np.ndarray, precision: str | Precision = "fp
 
 
 def has_clear_sign(net: Net, out: np.ndarray, target: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
-    """(n,) bool: True for outputs (n, *out_shape) float64 that rounding cannot move across their targets, shaped alike.
+    """Mask (n,) bool, True for outputs (n, *out_shape) float64 that rounding cannot move across their targets.
 
-    Only L1Loss has a gradient that jumps there; of a difference that is 0 in every program it is 0.
+    Only L1Loss has a gradient that jumps at the target; a difference that is 0 in every program has gradient 0.
     """
     if not isinstance(net.loss, L1Loss):
         return np.ones(len(out), np.bool_)
@@ -89,14 +90,14 @@ def has_clear_sign(net: Net, out: np.ndarray, target: np.ndarray, precision: str
 
 
 def gaps(out: np.ndarray) -> np.ndarray:
-    """(n,) differences of the two largest of each row of out, (n, classes)."""
+    """Differences (n,) between the two largest numbers of each row of out (n, classes)."""
     largest = np.sort(out, axis=1)
     return largest[:, -1] - largest[:, -2]
 
 
 def has_classes(net: Net, is_coarse: bool) -> bool:
-    """True if samples on a grid are screened for a clear largest logit, or output of L1Loss: a random layer's mask
-    changes it anyway.
+    """True if samples on a grid are screened for a clear largest logit, or a clear output of L1Loss: in exact formats a
+    random layer's mask changes it anyway.
     """
     return isinstance(net.loss, CrossEntropyLoss | L1Loss) and (is_coarse or not net.is_random)
 
@@ -104,8 +105,8 @@ def has_classes(net: Net, is_coarse: bool) -> bool:
 def is_clear_or_tied(
     reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, precision: Precision
 ) -> np.ndarray:  # fmt: skip
-    """(n,) bool: True for samples x, (n, *in_shape) float64, whose largest logit is clear, or but for coarse formats
-    ties exactly; with L1Loss, whose outputs are away from their targets.
+    """Mask (n,) bool, True for samples x (n, *in_shape) float64 whose largest logit is clear or, except in coarse
+    formats, exactly tied; with L1Loss, whose outputs are away from their targets.
 
     y : (n,) labels or (n, outputs) targets.
     """
@@ -122,8 +123,8 @@ def kink_layers(net: Net) -> list[int]:
 
 
 def always_rounds(net: Net) -> bool:
-    """True if a layer before the last kink rounds with any weights, so that no grid makes the net exact up to there, or
-    if the net draws masks, with which sums have other terms, or normalises.
+    """True if no grid makes the net exact up to its last kink: a layer before it rounds with any weights, the net draws
+    masks, with which sums have other terms, or it normalises.
     """
     return (
         net.is_random
@@ -137,11 +138,11 @@ def on_grid(
 ) -> State:
     """State near this one at which the net computes x (n, *in_shape), multiples of 1/4, exactly up to its last kink.
 
-    In units of the product of both grids a sum has whole terms; while their absolute values add up to at most 2^24,
+    In units of the product of both grids a sum has integer terms; while their absolute values sum to at most 2^24,
     float32 holds every partial sum in every order. Weights are rounded up or down at random, so that neighbouring
     states differ; a layer whose sums would be too long gets a coarser grid. A format coarser than fp32 must hold the
-    sums and biases themselves as whole numbers; grids are then so coarse that a power of two scales the weights back to
-    their former size, or float16 would overflow.
+    sums and biases themselves as integers; grids are then so coarse that a power of two scales the weights back to
+    their former magnitude, or float16 would overflow.
     """
     kind = named(precision)
     digits = 1 / kind.factors if kind.coarse else 2.0**24

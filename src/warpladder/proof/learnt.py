@@ -1,12 +1,12 @@
 """Reference steps at extremes: samples that are nearly learnt or far from it, logits up to 10^4 and all below zero,
-errors near zero and huge, saturated activations, large and small numbers inside of a net, and some units that are
+errors near zero and huge, saturated activations, large and small numbers inside a net, and some units that are
 always 0. They begin from trained weights.
 
-The last layer is changed so that its logits get the wanted size; nothing before it changes, so samples stay away from
-kinks. A probability near 1 loses digits in p - 1, and a large logit has a large rounding error: how much of either
-reaches each gradient is computed with the reference, and added to what a step may be off by.
+The last layer is changed so that its logits get the wanted magnitude; no earlier layer changes, so samples stay away
+from kinks. A probability near 1 loses digits in p - 1, and a large logit has a large rounding error: the reference
+computes their effect on each gradient, which is added to the step's tolerance.
 
-Elsewhere pixels and biases are scaled by a power of two, or the last layer after an activation that is curved.
+In other cases pixels and biases are scaled by a power of two, or the last layer after a curved activation.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ HOMOGENEOUS = (
 
 
 def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.ndarray) -> tuple[ReferenceCase, ...]:
-    """Cases of one step each at extremes, from trained parameters (param_count,); none if the net offers none."""
+    """Cases of one step each at extremes, from trained parameters (param_count,); () if the net offers none."""
     if maker.net.normalizes:  # a sample far from the others would change theirs
         return ()
     drawer = _Drawer(maker, trained, np.random.default_rng([maker.seed, 4]))
@@ -81,7 +81,7 @@ _Samples = tuple[State, np.ndarray, np.ndarray, list[np.ndarray], Order]
 
 
 class _Drawer:
-    """Draws cases from trained parameters, (param_count,)."""
+    """Generator of cases at extremes from trained parameters (param_count,)."""
 
     def __init__(self, maker: CaseMaker, trained: np.ndarray, rng: np.random.Generator) -> None:
         self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
@@ -92,7 +92,7 @@ class _Drawer:
         self.first, self.last = (param_slices(self.net)[at].layer for at in (0, -1))
 
     def kinds(self) -> list[str]:
-        """Kinds of extremes that the net has."""
+        """Names of the extremes that the net can have."""
         last = self.net.layers[self.last]
         is_linear = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
         kinds = ["steep"] if any(self._before(i) is not None for i in self.curves) else []
@@ -110,7 +110,7 @@ class _Drawer:
         return [*kinds, *(["learnt"] if self.maker.plain and not self.coarse else [])]
 
     def case(self, kind: str, sources: Sequence[SampleSource]) -> ReferenceCase | None:
-        """Case of this kind that is fit to judge by, or None after TRIES draws."""
+        """Case of this kind that can judge a trainer; None after TRIES draws."""
         for attempt, source in enumerate(each for _ in range(TRIES) for each in sources):
             power, is_inside = 1.0, kind.endswith("inside")
             if not self.is_classifier and kind in ("tiny", "huge"):
@@ -138,7 +138,7 @@ class _Drawer:
         return None
 
     def _of_kind(self, kind: str, attempt: int, source: SampleSource, power: float) -> _Samples | None:
-        """Samples of a kind, at a state that is changed as far as that does not depend on them."""
+        """Samples of a kind, at a state with those changes that do not depend on the samples."""
         start = State(self.trained)
         if kind == "steep":
             return self._samples((-1 - attempt, 1.0), source, self._steepened(start, source))
@@ -150,7 +150,7 @@ class _Drawer:
         return drawn if power == 1 or drawn is None else (self._scaled(drawn[0], power), *drawn[1:])
 
     def _samples(self, key: tuple[int, float], source: SampleSource, start: State) -> _Samples | None:
-        """State near `start`, samples, labels and activations, the same for all kinds with this key: number of the
+        """State near `start`, samples, labels and activations, equal for all kinds with this key: number of the
         attempt, and power of two of the samples' scale; None if no samples suit.
         """
         if key not in self.drawn:
@@ -180,7 +180,7 @@ class _Drawer:
         return params
 
     def _inside(self, kind: str, state: State) -> State:
-        """State at which all that is between the first and the last trained layer is scaled by a power of two."""
+        """State in which all numbers between the first and the last trained layer are scaled by a power of two."""
         powers = FEW_POWERS if self.coarse else INSIDE if self.maker.plain else POWERS
         power = 2.0 ** ((1 if kind == "large inside" else -1) * self._drawn(powers))
         params = state.params.copy()
@@ -193,13 +193,13 @@ class _Drawer:
         return state.but(params=params)
 
     def _before(self, layer: int) -> int | None:
-        """Number of the trained layer whose outputs, scaled, enter a layer; None if there is none."""
+        """Number of the trained layer whose scaled outputs are a layer's input; None if there is none."""
         trained = {place.layer for place in param_slices(self.net)}
         found = next((i for i in range(layer - 1, -1, -1) if i in trained or i in self.curves), None)
         return found if found in trained else None
 
     def _steepened(self, state: State, source: SampleSource) -> State:
-        """State at which inputs of activations are so large that these saturate."""
+        """State whose activations have inputs so large that they saturate."""
         params, at = state.params.copy(), 0
         state, named = state.but(params=params), views(self.net, params)
         entering = pixels(source(self.rng, LARGEST)[0], source.scale).astype(np.float64)
@@ -215,17 +215,17 @@ class _Drawer:
         return state
 
     def _epoch(self) -> int:
-        """An epoch with losses."""
+        """Number of a random epoch with losses."""
         every = self.maker.config.loss_every
         return every * int(self.rng.integers(1, (2**32 - 1) // every)) - 1
 
     def _drawn(self, between: tuple[float, float]) -> float:
-        """Number between two, by its logarithm; whole if both are."""
+        """Random number between two, uniform in its logarithm; an integer if both are."""
         drawn = float(np.exp(self.rng.uniform(*np.log(between))))
         return round(drawn) if all(isinstance(each, int) for each in between) else drawn
 
     def _scaled(self, state: State, power: float) -> State:
-        """State whose biases are scaled, or all parameters of the last layer after a curve."""
+        """State with scaled biases or, after a curved activation, with all parameters of the last layer scaled."""
         params = state.params.copy()
         for name, tensor in views(self.net, params).items():
             if name.startswith(f"{self.last}.") if self.curves else name.endswith("bias"):
@@ -233,9 +233,9 @@ class _Drawer:
         return state.but(params=params)
 
     def _sharpened(self, kind: str, state: State, logits: np.ndarray) -> tuple[State, np.ndarray]:
-        """State whose last layer gives logits of the wanted size, and labels (n,) to match.
+        """State whose last layer gives logits of the wanted magnitude, and matching labels (n,).
 
-        logits : (n, classes) of the state before.
+        logits : (n, classes) of the unchanged state.
         """
         rng, n, classes = self.rng, len(logits), self.net.out_shape[0]
         params = state.params.copy()
@@ -267,10 +267,10 @@ class _Drawer:
     def _step(
         self, state: State, data: Dataset, before: list[np.ndarray], places: Places | None
     ) -> ReferenceStep | None:
-        """The step on these samples, or None if the witness misses a third of what it may be off by.
+        """Step on these samples; None if the witness's error exceeds a third of the tolerance.
 
-        before : `activations` of the samples before the last layer was changed; empty if other layers were, too.
-        places : of the samples, if the net draws masks.
+        before : `activations` of the samples before the last layer was changed; empty if other layers were changed too.
+        places : places of the samples, if the net draws masks.
         """
         maker, net, precision, n = self.maker, self.net, self.maker.precision, len(data.train_x)
         reference = ReferenceTrainer(net, maker.config, state)
@@ -317,8 +317,8 @@ class _Drawer:
     def _uncertainty_of_residuals(
         self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], target: np.ndarray, places: Places | None
     ) -> tuple[np.ndarray, float]:
-        """Errors of each gradient, (param_count,), and of the loss, from the rounding of outputs: a trained net's are
-        close to their targets, and the difference has fewer digits than either.
+        """Errors (param_count,) of each gradient, and error of the loss, from the rounding of outputs: a trained net's
+        are close to their targets, and the difference has fewer digits than either.
         """
         out, loss = entering[-1], self.net.loss
         rounding = output_bound(self.net, self.maker.precision) * float(np.sqrt(np.mean(out**2)))
@@ -329,7 +329,7 @@ class _Drawer:
     def _uncertainty(
         self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray, places: Places | None
     ) -> tuple[np.ndarray, float]:
-        """Errors of each gradient, (param_count,), and of the loss, from the rounding of probabilities and logits.
+        """Errors (param_count,) of each gradient, and error of the loss, from the rounding of probabilities and logits.
 
         entering : `activations` of the samples.
         """

@@ -1,8 +1,7 @@
-"""Checks that NaN and infinity go on to the log, the weights and the outputs, as IEEE arithmetic has it.
+"""Checks that NaN and infinity reach the log, the weights and the outputs, as in IEEE arithmetic.
 
-A program may multiply by a mask or leave a term out, so that 0 times NaN is NaN in one and 0 in another. What must be
-NaN is therefore only what depends on the NaN by a path of factors that are not zero: where the gradient of a finite
-twin is not zero.
+A program may multiply by a mask or omit a term, so that 0 times NaN is NaN in one and 0 in another. So a number must be
+NaN only if it depends on the NaN by a path of nonzero factors: where the gradient of a finite twin is not zero.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ SAMPLES = 4  # in a batch, at most
 
 
 def check_non_finite(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
-    """Check a step with a NaN or an infinity in the last bias, one with a NaN in a sample, and outputs of both.
+    """Check a step with a NaN or an infinity in the last bias, a step with a NaN in a sample, and outputs of both.
 
-    If the last trained layer has no bias, the sample is all: a program may leave out a NaN weight's product with 0.
+    If the last trained layer has no bias, only the sample is used: a program may omit a NaN weight's product with 0.
     """
     checks = _NonFiniteChecks(context, trainer, case)
     with np.errstate(all="ignore"):
@@ -39,7 +38,7 @@ def check_non_finite(context: ProofContext, trainer: GuardedTrainer, case: Refer
 
 
 class _NonFiniteChecks:
-    """A few samples of a case as float32 numbers, and the state at which the case begins."""
+    """Checks with a few samples of a case as float32 numbers, from the state at which the case begins."""
 
     def __init__(self, context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
         self.context, self.trainer, self.net = context, trainer, context.net
@@ -56,7 +55,7 @@ class _NonFiniteChecks:
         self.trainer.load(self._dataset(self.x))
 
     def _truth(self, state: State, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss and gradient of the reference's step on samples x; a number that a mask drops is 0, were it NaN."""
+        """Loss and gradient of the reference's step on samples x; a number that a mask drops is 0, even a NaN."""
         some = self.order.indices(0, len(x))
         places = places_in(self.net, self.order, 0, len(x))
         y = None if self.y is None else self.y[some]
@@ -69,7 +68,7 @@ class _NonFiniteChecks:
 
     def _stepped(self, state: State, x: np.ndarray, where: str) -> State | None:
         """State after a step on x whose log is checked; None if the trainer refuses to train on a NaN, or makes no
-        update in fp16, as scalers of the loss do where a gradient is not finite, or if masks drop every NaN.
+        update in fp16, as loss scalers do if a gradient is not finite, or if masks drop every NaN.
         """
         if self.net.is_random and np.isfinite(self._truth(state, x)[0]):
             return None
@@ -87,7 +86,7 @@ class _NonFiniteChecks:
         return None if is_left_out else after
 
     def _biased(self, value: float) -> tuple[State, int]:
-        """The state with another number in a drawn place of the last bias, and that place."""
+        """State with `value` at a random index of the last bias, and this index."""
         last = [place for place in param_slices(self.net) if len(place.shape) == 1][-1]
         place = int(self.context.rng.integers(last.stop - last.start))
         params = self.state.params.copy()
@@ -95,7 +94,7 @@ class _NonFiniteChecks:
         return self.state.but(params=params), place
 
     def check_bias(self, value: float) -> None:
-        """Check that a NaN in the last bias goes on to the loss, to all weights that depend on it, and to outputs."""
+        """Check that a NaN in the last bias reaches the loss, all weights that depend on it, and the outputs."""
         state, place = self._biased(value)
         where = f"a step with {value} in the last bias"
         after = self._stepped(state, self.x, where)
@@ -109,7 +108,7 @@ class _NonFiniteChecks:
             self._holds(np.all(np.isnan(seen)), f"outputs are finite where a bias is {value}")
 
     def check_infinite_bias(self) -> None:
-        """Check that an infinite logit makes the loss, and what depends on it, NaN."""
+        """Check that an infinite logit makes the loss, and all that depends on it, NaN."""
         state, _ = self._biased(np.inf)
         where = "a step with an infinity in the last bias"
         after = self._stepped(state, self.x, where)
@@ -117,7 +116,7 @@ class _NonFiniteChecks:
             self._check_weights(state, after, where)
 
     def check_sample(self) -> None:
-        """Check that a NaN in a sample goes on to its outputs and to the loss, and not to other samples' outputs."""
+        """Check that a NaN in a sample reaches its outputs and the loss, and not other samples' outputs."""
         bad = int(self.context.rng.integers(SAMPLES))
         many = self.many.copy()
         many[bad] = np.nan
@@ -151,14 +150,14 @@ class _NonFiniteChecks:
         self._holds(np.all(np.isnan(seen[moved])), f"{last.name} is finite after {where}")
 
     def _must(self, state: State, x: np.ndarray) -> np.ndarray:
-        """(param_count,) bool: True for parameters that must be NaN after a step on x from a state: the gradient is not
+        """Mask (param_count,) bool, True for parameters that must be NaN after a step on x: the gradient is not
         zero in the finite twin, and masks do not drop every NaN on its path.
         """
         moves = self.gradient != 0
         return moves & ~np.isfinite(self._truth(state, x)[1]) if self.net.is_random else moves
 
     def _check_weights(self, before: State, after: State, where: str) -> None:
-        """Check that every parameter is NaN that must be."""
+        """Check that all parameters of `_must` are NaN."""
         must = views(self.net, self._must(before, self.x))
         for name, tensor in views(self.net, after.params).items():
             lost = np.count_nonzero(np.isfinite(tensor[must[name]]))

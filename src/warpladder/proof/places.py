@@ -1,5 +1,5 @@
-"""`Places`: what random masks depend on, besides the layer: the epoch's key, and positions in its order; `Moments`: how
-many updates a run has made before a case of a proof.
+"""`Places`: inputs of random masks besides the layer, the epoch's key and positions in its order; `Moments`: numbers
+of updates before a case of a proof.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Places:
 
 
 def places_in(net: Net, order: Order, first: int, last: int) -> Places | None:
-    """Places of positions first..last-1 of an order; None for a net that draws no masks."""
+    """Places of positions first..last-1 of an order; None for a net without random masks."""
     return Places(order.mask_key, np.arange(first, last)) if net.is_random else None
 
 
@@ -55,7 +55,7 @@ def _unmix32(x: int) -> int:
 
 
 class Moments:
-    """Draws of updates made before a case, from random numbers of its own, so that they change no other source."""
+    """Random numbers of updates before a case, from their own generator, so that other draws do not change."""
 
     def __init__(self, config: TrainConfig, seed: int) -> None:
         self.config = config
@@ -63,11 +63,10 @@ class Moments:
         self.placed = 0  # cases whose first update was drawn
 
     def moment(self, samples: int, steps: int) -> int:
-        """Updates made before a case of `steps` steps: within the run, where the schedule leaves a rate, else 0.
+        """Number of updates before a case of `steps` steps: within the run, where the schedule leaves a rate, else 0.
 
-        The first case, on which settings must show, begins early, where Adam's corrections are far from 1, and where
-        the rate differs from the optimizer's own, if there is such a place. With a constant rate runs are as long as
-        real ones.
+        The first case, on which settings must show, begins early, while Adam's corrections are far from 1, and, if
+        possible, at a rate other than the optimizer's own. With a constant rate runs are as long as real ones.
         """
         config, never, first = self.config.but(learning_rate=1.0), self.config.schedule.steady, not self.placed
         self.placed += 1

@@ -1,4 +1,4 @@
-"""Checks of outputs: any number of samples in any memory layout, of one state after another."""
+"""Checks of outputs: any number of samples in any memory layout, for one state after another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANY_BYTES = 1 << 27  # bytes of its samples and outputs, at most
 
 
 def check_predictions(context: ProofContext, trainer: GuardedTrainer, when: str) -> None:
-    """Check outputs for numbers of samples unlike the batch's, and that earlier outputs stay as they were."""
+    """Check outputs for numbers of samples other than the batch's, and that earlier outputs do not change."""
     b = context.cases.batch
     trainer.set_state(context.cases.predicted)
     earlier: list[tuple[np.ndarray, np.ndarray]] = []
@@ -28,7 +28,7 @@ def check_predictions(context: ProofContext, trainer: GuardedTrainer, when: str)
 
 
 def check_more_predictions(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
-    """Check outputs of many samples, of arrays of any layout, and after an update."""
+    """Check outputs of many samples, of arrays of any memory layout, and after an update."""
     pool, rng = context.cases.pools[1], context.rng
     trainer.load(case.dataset)
     few = _which(context, pool, int(rng.integers(1, 3)))
@@ -48,7 +48,7 @@ def check_more_predictions(context: ProofContext, trainer: GuardedTrainer, case:
 
 
 def _check_after_update(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
-    """Check that outputs after a step are those of the state that it left."""
+    """Check that outputs after a step are those of the state after the step."""
     x, scale = case.dataset.train_x[: context.cases.batch].copy(), case.dataset.scale
     trainer.predict(x, scale)
     trainer.run(case.order, 0, 1)
@@ -66,7 +66,7 @@ def _check_after_update(context: ProofContext, trainer: GuardedTrainer, case: Re
 
 
 def _layouts(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Arrays of other memory layouts with the samples x, (n, ...), by a name of the layout."""
+    """Arrays with the samples x (n, ...) in other memory layouts, by a name of the layout."""
     wide = np.zeros((2 * len(x), *x.shape[1:]), x.dtype)
     wide[::2] = x
     broad = np.zeros((*x.shape[:-1], x.shape[-1] + 3), x.dtype)
@@ -81,7 +81,7 @@ def _layouts(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _which(context: ProofContext, pool: PredictionPool, n: int) -> np.ndarray:
-    """Numbers of n samples of a pool: up to two that can be judged one by one, else all in turn."""
+    """Indices of n samples of a pool: up to two that can be judged separately, else all in turn."""
     some = np.resize(context.rng.permutation(pool.alone), n) if n <= 2 else np.arange(n) % len(pool.x)
     return context.rng.permutation(some)
 
@@ -90,7 +90,7 @@ def _check_prediction(
     context: ProofContext, trainer: GuardedTrainer, pool: PredictionPool, which: np.ndarray, when: str,
     x: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """Outputs for these samples of a pool, checked. x : the samples in another layout."""
+    """Outputs for samples `which` of a pool, checked. x : the samples in another memory layout."""
     ledger, n = context.ledger, len(which)
     shape = n, *context.net.out_shape
     x = pool.x[which] if x is None else x

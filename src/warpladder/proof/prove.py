@@ -1,4 +1,4 @@
-"""The checks of a proof, in the order in which they are made."""
+"""Checks of a proof, in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUIRED = (
 
 
 def prove(context: ProofContext) -> None:
-    """Make all checks; raises `Refuted` at the first that fails."""
+    """Make all checks. Raises `Refuted` at the first that fails."""
     cases = context.cases
     before = [_checksum(case.dataset) for case in cases]
 

@@ -1,4 +1,4 @@
-"""The truth: training in float64 with the reference operations."""
+"""Reference trainer: training in float64 with the reference operations, the truth of a proof."""
 
 from __future__ import annotations
 
@@ -36,17 +36,15 @@ Watch = Callable[[int, np.ndarray], None]
 
 
 def slices(net: Net, n: int) -> Iterator[slice]:
-    """Slices of the samples 0..n-1 that stay in the cache while they go through a net in float64; all samples in one if
-    they depend on each other.
-    """
+    """Slices of the samples 0..n-1 whose activations fit the cache; only one if samples depend on each other."""
     step = max(1, n) if net.normalizes else max(1, SLICE_BYTES // (8 * max(map(math.prod, net.shapes))))
     return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
 
 class ReferenceTrainer(Trainer):
-    """Trainer that all others are compared with; its `State` arrays are float64.
+    """Trainer in float64 with which all others are compared; its `State` arrays are float64.
 
-    Inputs are the float32 numbers of every rung, widened. Besides the contract of trainers it has `activations`,
+    Inputs are the float32 numbers of every rung, widened. Besides the methods of trainers it has `activations`,
     `gradients` and `margins` for the proof.
 
     Parameters
@@ -54,7 +52,7 @@ class ReferenceTrainer(Trainer):
     net, config, state
         As for every rung's `build`.
     precision : str
-        "fp64" for the truth. Another name of `precision.PRECISIONS` gives an honest program of that precision: factors
+        "fp64" for the truth. Another name of `precision.PRECISIONS` gives an honest program of this precision: factors
         of products are rounded to it, forward and backward, and so are results if the format is also stored.
     stores : collection of str
         Results of a layer with weights that are rounded in the forward pass if the format is stored: its "bias", its
@@ -75,7 +73,7 @@ class ReferenceTrainer(Trainer):
 
     @property
     def params(self) -> np.ndarray:
-        """Current parameters, (param_count,) float64."""
+        """Present parameters (param_count,) float64."""
         return self._params
 
     @params.setter
@@ -84,7 +82,7 @@ class ReferenceTrainer(Trainer):
 
     @property
     def buffers(self) -> np.ndarray:
-        """Current running means and variances, (buffer_count,) float64."""
+        """Present running means and variances (buffer_count,) float64."""
         return self._buffers
 
     @buffers.setter
@@ -117,16 +115,16 @@ class ReferenceTrainer(Trainer):
         return log if self.config.has_loss(order.epoch) else StepLog.without_loss(log.size)
 
     def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """DatasetSamples of the loaded data set: x (n, *in_shape) float64, and their labels or targets, or None."""
+        """Samples x (n, *in_shape) float64 of the loaded data set, and their labels or targets, or None."""
         if self.dataset is None:
             raise DataError(f"net {self.net.name!r} has no data: call load(dataset) first")
         x = gather.rows(self.dataset.train_x, indices, self.dataset.scale).astype(np.float64)
         return x, None if self.dataset.train_y is None else self.dataset.train_y[indices]
 
     def activations(self, x: np.ndarray, places: Places | None = None) -> list[np.ndarray]:
-        """Inputs of each layer, and last the net's outputs, of samples x (n, *in_shape) float64.
+        """Inputs of each layer, and last the net's outputs, for samples x (n, *in_shape) float64.
 
-        places : of the samples, if the net trains on them and draws masks; without them nothing is dropped.
+        places : places of the samples, if the net trains on them and draws masks; without them nothing is dropped.
         """
         out = [x]
         for i in range(len(self.net.layers)):
@@ -155,9 +153,7 @@ class ReferenceTrainer(Trainer):
         return self._with_bias(layer, x, w, named.get(f"{i}.bias"))
 
     def through(self, x: np.ndarray, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Input of layer `last`, or output of the net, for the input x (n, *shape) float64 of layer `first`, slice by
-        slice.
-        """
+        """Input of layer `last`, or net's output, for the input x (n, *shape) float64 of layer `first`, in slices."""
         last = len(self.net.layers) if last is None else last
         out = np.empty((len(x), *self.net.shapes[last]))
         for some in slices(self.net, len(x)):
@@ -179,7 +175,7 @@ class ReferenceTrainer(Trainer):
         return flat
 
     def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-        """Output of a layer with parameters."""
+        """Output of a layer with parameters, with its stored results rounded."""
         if b is None:
             return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
         b = self._stored("bias", layer, b)
@@ -189,11 +185,11 @@ class ReferenceTrainer(Trainer):
         return self._stored("sum", layer, product + b.reshape(-1, *[1] * (product.ndim - 2)))
 
     def _stored(self, what: str, layer: Layer, a: np.ndarray) -> np.ndarray:
-        """Bias, product or sum, rounded if it is stored."""
+        """Array a, the layer's "bias", "product" or "sum", rounded if this result is stored."""
         return np.asarray(self._results(layer, a)[0]) if what in self.stores else a
 
     def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
-        """Factors of a layer's products, rounded."""
+        """Factors of a layer's products, rounded to the precision."""
         if not isinstance(layer, Linear | Conv2d):
             return given
         return tuple(None if a is None else rounded(a, self.precision) for a in given)
@@ -210,8 +206,8 @@ class ReferenceTrainer(Trainer):
         parameters.
 
         x is (n, *in_shape) float64, y (n,) labels or (n, outputs) targets; without targets x is the target and y is
-        ignored. shares : (n,) of the samples in the mean of their batch; None for those of a batch without weights of
-        samples. entering : `activations` of x, if they are known. places : as `activations` takes them.
+        ignored. shares : (n,) shares of the samples in the mean of their batch; None for a batch without weights of
+        samples. entering : `activations` of x, if they are known. places : as in `activations`.
         """
         entering = self.activations(x, places) if entering is None else entering
         out = entering[-1]
@@ -222,7 +218,7 @@ class ReferenceTrainer(Trainer):
         return loss, correct, self.pulled_back(entering, losses.backward(kind, out, target, shares), watch, places)
 
     def target(self, x: np.ndarray, y: np.ndarray | None) -> np.ndarray:
-        """Labels (n,) or targets (n, *out_shape) of samples x (n, *in_shape): of y, or x itself without any."""
+        """Labels (n,) or targets (n, *out_shape) of samples x (n, *in_shape): from y, or x itself without goals."""
         goal = goals(self.net, y)
         if goal is not None and goal.ndim == 1:
             return goal
@@ -231,8 +227,8 @@ class ReferenceTrainer(Trainer):
     def pulled_back(
         self, entering: Sequence[np.ndarray], d: np.ndarray, watch: Watch | None = None, places: Places | None = None
     ) -> np.ndarray:
-        """Gradient (param_count,) float64 from that of the outputs, d (n, *out_shape), and from `activations`, which
-        had the same places.
+        """Gradient (param_count,) float64 from the outputs' gradient d (n, *out_shape) and the `activations`, computed
+        with the same places.
         """
         flat = np.zeros(self.net.param_count)
         w, dw = self._named, views(self.net, flat)
@@ -256,9 +252,9 @@ class ReferenceTrainer(Trainer):
     def margins(self, x: np.ndarray) -> np.ndarray:
         """Distance (n,) of each sample of x (n, *in_shape) float64 from the nearest kink.
 
-        The smallest, over all ReLUs, max-pools and other layers with kinks after a trained layer, of the distance (of a
-        ReLU's input from 0, of a pool's largest from its second) relative to the root mean square of that sample's
-        numbers there. Before the first trained layer nothing rounds.
+        It is the smallest relative distance over all ReLUs, max-pools and other layers with kinks after a trained
+        layer: of a ReLU's input from 0, or of a pool's largest from its second, divided by the root mean square of the
+        sample's numbers at this layer. Before the first trained layer nothing rounds.
         """
         closest = np.full(len(x), np.inf)
         for i, a in enumerate(self.activations(x)[:-1]):
@@ -276,7 +272,7 @@ class ReferenceTrainer(Trainer):
         self.slots = {name: np.array(state.slot(name), np.float64) for name in self.config.optimizer.slots}
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        """Outputs (samples, *out_shape) float64; unlike the rungs' they are not rounded."""
+        """Outputs (samples, *out_shape) float64 of samples times scale, not rounded, unlike the rungs'."""
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         out = np.empty((len(x), *self.net.out_shape))

@@ -23,16 +23,16 @@ from .reference import ReferenceTrainer, slices
 
 @dataclass(frozen=True)
 class ReferenceStep:
-    """One training step: its start, and its true results.
+    """Training step with its start and its true results.
 
-    state : state before the step, as the trainer stores it; its count of updates is that of a run, not of the epoch.
+    state : state before the step, as the trainer stores it; its number of updates is the run's, not the epoch's.
     step, size : number of the step in the case's epoch, and samples in its batch.
     samples : samples of the case's data set, from which a schedule takes the epoch's length.
     loss, correct : true loss and correct samples of the batch.
-    gradient : (param_count,) float64, of the mean loss.
-    uncertainty, loss_uncertainty : how far off the gradient, (param_count,) float64 or None for not at all, and the
-        loss may be besides their bounds, because the loss loses digits.
-    largest_loss : the largest of a sample, or 0 if it is ordinary.
+    gradient : (param_count,) float64, gradient of the mean loss.
+    uncertainty, loss_uncertainty : additional tolerance of the gradient, (param_count,) float64 or None, and of the
+        loss, because the loss loses digits.
+    largest_loss : largest loss of a sample, or 0 if it is ordinary.
     buffers, buffer_scales : true running statistics after the step, and the scales of their errors, (buffer_count,)
         float64; None for a net without them.
     """
@@ -62,7 +62,7 @@ class ReferenceStep:
     def error_scales(
         self, config: TrainConfig, bounds: dict[str, float] | None = None, net: Net | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Scales of errors in the update and in each slot; a gradient's uncertainty counts relative to its bound."""
+        """Scales of errors in the update and in each slot; a gradient's uncertainty is divided by its bound."""
         rate, number, span = self.rate(config), self.state.step + 1, np.abs(self.gradient)
         if self.uncertainty is not None and bounds is not None and net is not None:
             for place in param_slices(net):
@@ -76,7 +76,7 @@ class ReferenceStep:
 
     @property
     def params(self) -> np.ndarray:
-        """(param_count,) float64, before the step."""
+        """Parameters (param_count,) float64 before the step."""
         return self.state.params.astype(np.float64)
 
     def _slots(self, config: TrainConfig) -> dict[str, np.ndarray]:
@@ -85,9 +85,9 @@ class ReferenceStep:
 
 @dataclass(frozen=True)
 class ReferenceCase:
-    """A data set, an order of its samples, and reference steps of that epoch.
+    """Data set, an order of its samples, and reference steps of this epoch.
 
-    updates : True if the parameters and slots after a step are checked, False if its log alone is.
+    updates : True if the parameters and slots after a step are checked, False if only its log is.
     """
 
     name: str
@@ -97,7 +97,7 @@ class ReferenceCase:
     updates: bool = True
 
     def at(self, order: Order) -> ReferenceCase:
-        """The same steps in an epoch of another order: samples are stored where that order looks for them."""
+        """Case with the same steps in an epoch of another order: samples are stored at this order's indices."""
         source = np.empty(order.n, np.int64)
         source[order.indices(0, order.n)] = self.order.indices(0, order.n)
         data = self.dataset
@@ -110,11 +110,11 @@ class ReferenceCase:
 
 @dataclass(frozen=True)
 class PredictionPool:
-    """Samples as they are stored, to predict at a state.
+    """Samples as they are stored, with their true outputs at a state.
 
     x, scale : stored samples and their scale.
     truth : the net's outputs for them, float64.
-    alone : (some,) int64, samples whose outputs can be judged one by one.
+    alone : (some,) int64, samples whose outputs can be judged separately.
     """
 
     x: np.ndarray
@@ -130,7 +130,8 @@ def truth(
     """Mean loss, correct samples and gradient of a batch with repeated samples.
 
     x : (n, *in_shape) float64; y : (n,) labels; counts : (n,) times that each sample is in the batch.
-    places : of the samples, if the net draws masks; then each is in the batch once. weights : (n,) of the samples.
+    places : places of the samples, if the net draws masks; then each is in the batch once. weights : (n,) of the
+    samples.
     sums : receives the gradient's true terms.
     """
     loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)

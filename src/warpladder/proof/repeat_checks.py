@@ -1,4 +1,4 @@
-"""Checks of repetition: an epoch again, by a second trainer, or disturbed must end in the same bits."""
+"""Checks of repetition: an epoch repeated, by a second trainer, or with disturbances must give equal bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from .reference_cases import ReferenceCase
 def check_repeats(
     context: ProofContext, own: GuardedTrainer, other: GuardedTrainer, case: ReferenceCase, others: ReferenceCase
 ) -> tuple[GuardedTrainer, float]:
-    """Check that an epoch of `case` ends in the same bits however `own` trains it; `other` trains `others` between.
+    """Check that an epoch of `case` gives equal bits in all kinds of calls of `own`; `other` trains `others` between
+    them.
 
     Returns a second trainer, and the seconds of a step of `own`.
     """
@@ -31,11 +32,11 @@ def check_repeats(
 
 
 class _RepeatChecks:
-    """An epoch of a case, trained in one call, and its repetitions.
+    """Repetitions of a case's epoch that was trained in one call.
 
     order, log, end : the epoch, its log, and the state after it.
     next_order, next_log, next_end : another epoch from the same start, by the second trainer.
-    second : that trainer; own : the first one, which takes `pace` seconds for a step.
+    second : the second trainer; own : the first one, which takes `pace` seconds for a step.
     """
 
     def __init__(self, context: ProofContext, own: GuardedTrainer, case: ReferenceCase) -> None:
@@ -58,7 +59,7 @@ class _RepeatChecks:
         check_equal(self.context, "repeat", "an epoch and its repetition", (log, self.log), self.own, self.end)
 
     def check_second_trainer(self) -> None:
-        """Check a second trainer, which trains another epoch first; the first one then trains that epoch too."""
+        """Check a second trainer, which trains another epoch first; then the first trainer trains that epoch too."""
         context, steps = self.context, self.steps
         second = self.second = context.make(context.config, self.start)
         second.load(self.case.dataset)
@@ -75,7 +76,7 @@ class _RepeatChecks:
         check_equal(context, "rebuild", what, (log, self.next_log), self.own, self.next_end)
 
     def _other_epoch(self) -> Order:
-        """Order of a later epoch with another first batch, without losses if `loss_every` leaves any out."""
+        """Order of a later epoch with another first batch, without losses if `loss_every` omits any."""
         config, order = self.context.config, self.order
         later = [replace(order, epoch=order.epoch + i) for i in range(1, 65)]
         if config.loss_every > 1:
@@ -83,7 +84,7 @@ class _RepeatChecks:
         return next((each for each in later if not same_batch(each, order, config.batch(order.n))), later[0])
 
     def check_disturbance(self, other: GuardedTrainer, others: ReferenceCase) -> None:
-        """Check an epoch between whose steps the trainer predicts, another trains, and its state goes out and in."""
+        """Check an epoch with predictions, another trainer's steps, and reading and setting of states between steps."""
         context, own, data = self.context, self.own, self.case.dataset
         own.set_state(self.start)
         other.load(others.dataset)
@@ -107,7 +108,7 @@ class _RepeatChecks:
 
 
 def check_states(context: ProofContext, own: GuardedTrainer, case: ReferenceCase) -> None:
-    """Check that a state goes in and out unchanged, and that a state that went out is the caller's own."""
+    """Check that a state is set and read unchanged, and that a state that was read is the caller's own copy."""
     rng, count, slots = context.rng, context.net.param_count, context.config.optimizer.slots
     params, *held = (rng.standard_normal(count).astype(context.element) for _ in range(1 + len(slots)))
     odd = np.array([-0.0, 1e-40, -1e-30, 3e38, -3e38], context.element)[:count]
@@ -137,7 +138,7 @@ def check_equal(
     """Check a repetition of steps of one epoch or of several.
 
     both : logs of the repetition and of the first run.
-    trainer, first : trainer that stands after the repetition, and the state after the first run.
+    trainer, first : trainer after the repetition, and the state after the first run.
     """
     state = context.state(trainer, what)
     logs, first_logs = ([each] if isinstance(each, StepLog) else each for each in both)

@@ -15,9 +15,9 @@ TIES = 0.25  # share of targets that are 0
 
 
 class SampleSource(ABC):
-    """Draws samples as a data set stores them, with labels, or with targets.
+    """Source of samples in a data set's stored form, with labels, or with targets.
 
-    dtype, scale : of the samples. outputs : numbers in a target; 0 for labels.
+    dtype, scale : dtype and scale of the samples. outputs : numbers in a target; 0 for labels.
     exact : True if x * scale is one of 0, 1/4, 1/2, 3/4, without rounding.
     """
 
@@ -34,7 +34,7 @@ class SampleSource(ABC):
         """Samples (count, *in_shape) of `dtype`, and labels (count,) int32 or targets (count, outputs) float32."""
 
     def goals(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Drawn labels, or targets: from -1 to 1, or with BCEWithLogitsLoss 0, 1 and a few between."""
+        """Random labels, or targets: from -1 to 1, or with BCEWithLogitsLoss 0, 1 and a few between."""
         if self.outputs:
             drawn = rng.uniform(-1, 1, (count, self.outputs)).astype(np.float32)
             if self.is_binary:
@@ -46,7 +46,7 @@ class SampleSource(ABC):
 
 
 class Noise(SampleSource):
-    """Dense noise: bytes, or floats from -1 to 1; the scale is no power of two, so that each product rounds."""
+    """Source of dense noise: bytes, or floats from -1 to 1; by its scale, no power of two, each product rounds."""
 
     def __init__(self, net: Net, dtype: type, outputs: int = 0) -> None:
         super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7, outputs)
@@ -61,7 +61,7 @@ class Noise(SampleSource):
 
 
 class DatasetSamples(SampleSource):
-    """Training samples of a data set, unchanged."""
+    """Source of a data set's training samples, unchanged."""
 
     def __init__(self, net: Net, source: Dataset) -> None:
         super().__init__(net, source.train_x.dtype, source.scale, source.outputs)
@@ -74,7 +74,7 @@ class DatasetSamples(SampleSource):
 
 
 class Rescaled(SampleSource):
-    """Samples of another source, as they are stored, at another scale."""
+    """Source of another source's stored samples at another scale."""
 
     def __init__(self, source: SampleSource, scale: float) -> None:
         self.source, self.dtype, self.scale, self.outputs = source, source.dtype, scale, source.outputs
@@ -84,9 +84,10 @@ class Rescaled(SampleSource):
 
 
 class Quarters(SampleSource):
-    """Noise of four levels, or training samples of a data set cut to these levels, blank corners included.
+    """Source of noise with four levels, or of a data set's training samples rounded to these levels, with blank
+    corners.
 
-    ink : share of the noise's numbers that are drawn; the others are zero.
+    ink : share of random numbers in the noise; the others are zero.
     """
 
     exact = True
@@ -110,7 +111,7 @@ class Quarters(SampleSource):
 
 
 def outputs_of(net: Net, data: Dataset | None) -> int:
-    """Numbers in a sample's target of a proof; 0 where samples have labels or are their own targets."""
+    """Numbers in a sample's target in a proof; 0 if samples have labels or are their own targets."""
     if isinstance(net.loss, CrossEntropyLoss):
         return 0
     if data is not None:

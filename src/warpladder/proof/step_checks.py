@@ -26,9 +26,9 @@ WIDER = 4.0  # times its bound that a loss there may be off by: no witness has c
 def check_case(
     context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase, *, built: bool = False, poisoned: bool = False
 ) -> None:
-    """Check a case in an epoch with losses, and, if `loss_every` leaves losses out, in an epoch without them.
+    """Check a case in an epoch with losses, and, if `loss_every` omits losses, in an epoch without them.
 
-    built : True if the trainer already stands at the first step's state.
+    built : True if the trainer is already at the first step's state.
     poisoned : True if the trainer is first trained on NaN.
     """
     _check_steps(context, trainer, case, built, poisoned)
@@ -61,7 +61,7 @@ def _check_steps(
 
 
 def _check_logged(context: ProofContext, wanted: ReferenceStep, log: StepLog, where: str) -> None:
-    """Check the size, the loss and the correct samples that a step logs."""
+    """Check the size, the loss and the correct samples in a step's log."""
     ledger = context.ledger
     ledger.holds("size", log.size[0] == wanted.size, f"size: the log has {log.size[0]} samples: {where}")
     if not log.has_loss:
@@ -77,7 +77,7 @@ def _check_logged(context: ProofContext, wanted: ReferenceStep, log: StepLog, wh
 
 
 def _check_update(context: ProofContext, trainer: GuardedTrainer, wanted: ReferenceStep, where: str) -> None:
-    """Check the update of every tensor, its slots, and the count of updates."""
+    """Check the update of every tensor, its slots, and the number of updates."""
     net, ledger, config = context.net, context.ledger, trainer.config
     before = wanted.params
     after, (params, slots) = context.state(trainer, where), wanted.after(config)
@@ -108,7 +108,7 @@ def _check_update(context: ProofContext, trainer: GuardedTrainer, wanted: Refere
 
 
 def _check_buffers(context: ProofContext, after: State, wanted: ReferenceStep, where: str) -> None:
-    """Check the running statistics that a batch has moved."""
+    """Check the running statistics after a batch."""
     net, precision = context.net, context.cases.precision
     assert after.buffers is not None and wanted.buffers is not None and wanted.buffer_scales is not None
     before = wanted.state.buffers_of(net).astype(np.float64)
@@ -121,16 +121,16 @@ def _check_buffers(context: ProofContext, after: State, wanted: ReferenceStep, w
 
 
 def _storage_error(context: ProofContext, before: np.ndarray, after: np.ndarray, roundings: int) -> np.ndarray:
-    """Error of each weight, (param_count,), from being rounded for storage, last and, in some optimizers, before that.
+    """Error (param_count,) of each weight by rounding for storage, last and, in some optimizers, before.
 
-    In fp64 the reference is rounded as well.
+    In fp64 the reference is rounded too.
     """
     times = 2 if context.element == np.float64 else 1
     return times * context.cases.precision.roundoff * (np.abs(after) + (roundings - 1) * np.abs(before))
 
 
 def _poison(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase, wanted: ReferenceStep) -> None:
-    """Leave NaN in every buffer that a step writes; a trainer that refuses to train on NaN stays clean."""
+    """Write NaN to all buffers that a step uses; a trainer that refuses to train on NaN stays clean."""
     bad = State(np.full(context.net.param_count, np.nan, context.element), step=wanted.state.step)
     slots = {name: bad.params.copy() for name in context.config.optimizer.slots}
     bad = bad.but(buffers=np.full(context.net.buffer_count, np.nan, context.element))
@@ -144,8 +144,8 @@ def _poison(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase,
 
 
 def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
-    """Check losses of data sets of one shape, loaded in turn: the same samples with other labels or targets, and one
-    other sample in the middle.
+    """Check losses of data sets of one shape, loaded in turn: equal samples with other labels or targets, and one
+    changed sample in the middle.
     """
     n = min(LIKE, case.order.n)
     x, y, middle, weight = case.dataset.train_x[:n], case.dataset.train_y, n // 2, case.dataset.train_weight

@@ -2,10 +2,10 @@
 
 Rounding errors of one sign would grow with the number n of roundings that lead to a result
 (the worst case n u; Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed. 2002, ch. 3).
-They have both signs, and a chain of n roundings is then off by at most lambda sqrt(n) u with a
-probability that grows towards one like 1 - 2 exp(-lambda^2 / 2) (Higham and Mary, SIAM J. Sci.
-Comput. 41(5), 2019). Pairwise and blocked sums grow with log2 n or less, so that the square root
-serves for a single accumulator and for every better order.
+They have both signs, and the error of a chain of n roundings is then at most lambda sqrt(n) u with a
+probability of at least 1 - 2 exp(-lambda^2 / 2) (Higham and Mary, SIAM J. Sci.
+Comput. 41(5), 2019). The error of pairwise and blocked sums grows with log2 n or less, so that the square root
+holds for a single accumulator and for every better order.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
         Precision of products: "fp64", "fp32", or "tf32", "bf16" and "fp16", with factors rounded to these and sums in
         fp32; or float64 and float32 as types of NumPy.
     length : int
-        Roundings in the longest chain that leads to one number: the length of a sum, or the lengths of
-        consecutive sums added up, since independent errors add by their squares.
+            Roundings in the longest chain that leads to one number: the length of a sum, or the total length of
+        consecutive sums, since independent errors add by their squares.
     steps : int
-        Training steps since both stood at the same state. Each adds an error of one step's size.
+            Training steps since both had the same state. Each adds an error of one step's magnitude.
     products : int
-        Products, one after another, whose factors were rounded to a coarser format on the way to one number.
+            Consecutive products, with factors rounded to a coarser format, that lead to one number.
     cuts : int
-        Additions of 16 products each by a tensor core, one after another, on the way to one number. They cut off
-        instead of rounding, so that their errors have one sign and add up.
+            Consecutive additions of 16 products each by a tensor core that lead to one number. They truncate
+        instead of rounding, so that their errors have one sign and add.
 
     Returns
     -------
     float
         steps * (SIGMAS * roundoff * sqrt(length) + 2 * input roundoff * sqrt(products) + cuts * CUT). Both factors of a
-        product are rounded once, whatever the length: the errors of many products average out against their sum.
+        product are rounded once, for any length: the errors of many products average out against their sum.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
 
     Notes
     -----
-    A sum whose terms cancel is worse conditioned than its length says. No bound is wider for that:
+    A sum whose terms cancel is worse conditioned than its length suggests. No bound is widened for it:
     compare at states where the sum does not vanish.
 
     Examples
@@ -76,7 +76,7 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
 
 
 def rounded(a: np.ndarray, to: str | Precision) -> np.ndarray:
-    """Numbers rounded to nearest with the significand of a precision's factors; its range is ignored."""
+    """Numbers rounded to nearest with the significand of a precision's factors; the exponent's range is ignored."""
     unit = named(to).factors
     if not unit:
         return a

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class VerdictRow:
-    """Largest error that one check found on one tensor.
+    """Largest error of one check on one tensor.
 
     check, tensor : for example "update" and "2.weight".
     where : case, step and batch.
@@ -35,7 +35,7 @@ class Verdict:
 
     passed : bool
     judged : bool
-        False if no step was found that could judge any trainer: the trainer has not passed, and is not refuted.
+            False if no step can judge a trainer: the trainer has not passed, and is not refuted.
     error, bound : float
         The normwise relative error that is largest relative to its bound; inf if the fault has no size.
     reason : str
@@ -69,7 +69,7 @@ class Verdict:
 
 
 class Refuted(Exception):
-    """A check failed. The message states which and where; `row` has the numbers, if there are any."""
+    """Exception: a check failed. The message states which and where; `row` has the numbers, if there are any."""
 
     def __init__(self, check: str, message: str, row: VerdictRow | None = None) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ def distance(
     """Normwise relative error of a tensor, the largest of the whole and of its slices along each axis.
 
     The error of a slice (a row of weights, a bias) is relative to its norm, or to the root mean square of all slices'
-    norms if that is larger: a fault in the last of 256 rows is not averaged away.
+    norms if it is larger: a fault in the last of 256 rows is not averaged away.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def distance(
     scale : ndarray or None
         Scale of errors; None for `want`.
     slack : ndarray or float
-        Difference of each element that counts as no error, at least 0.
+            Difference of each element that is no error, at least 0.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def distances(off: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:
-    """Sum of everything, (1,), and then the sums of the slices along each axis, (length,)."""
+    """Total (1,) of all squares, then the sums (length,) of the slices along each axis."""
     if squares.ndim == 0:
         yield squares.reshape(1)
     for axis in range(squares.ndim):
@@ -141,7 +141,7 @@ def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:
 
 
 class Ledger:
-    """Comparisons of a proof; the first that fails raises `Refuted`."""
+    """Ledger of a proof's comparisons; the first that fails raises `Refuted`."""
 
     def __init__(self) -> None:
         self.checks: Counter[str] = Counter()
@@ -151,9 +151,9 @@ class Ledger:
         self, check: str, where: str, tensors: dict[str, tuple[np.ndarray, np.ndarray]], bounds: dict[str, float],
         scales: dict[str, np.ndarray] | None = None, slack: dict[str, np.ndarray] | None = None,
     ) -> None:  # fmt: skip
-        """Compare tensors (got, want) with their bounds; of several that fail, the worst is named.
+        """Compare tensors (got, want) with their bounds; if several fail, the error names the worst.
 
-        slack : difference of each number that counts as no error, because storage rounds it.
+        slack : difference of each number that is no error, because storage rounds it.
         """
         rows = []
         for name, (got, want) in tensors.items():
@@ -162,11 +162,11 @@ class Ledger:
         self._record(rows)
 
     def within(self, check: str, tensor: str, where: str, error: float, bound: float) -> None:
-        """Check an error against its bound."""
+        """Compare an error with its bound."""
         self._record([VerdictRow(check, tensor, where, float(error), float(bound))])
 
     def _record(self, rows: list[VerdictRow]) -> None:
-        """Count the comparisons, and store the largest errors."""
+        """Count the comparisons, and store the largest errors; raise `Refuted` for the worst that fails."""
         for row in rows:
             self.checks[row.check] += 1
             known = self.worst.get((row.check, row.tensor))
@@ -178,13 +178,13 @@ class Ledger:
             raise Refuted(row.check, str(row), row)
 
     def holds(self, check: str, condition: object, message: str) -> None:
-        """Check a condition."""
+        """Check a condition; raise `Refuted` with the message if it is false."""
         self.checks[check] += 1
         if not condition:
             raise Refuted(check, message)
 
     def same(self, check: str, where: str, got: np.ndarray, want: np.ndarray) -> None:
-        """Check that two arrays are equal bit for bit, NaN and the sign of zero included."""
+        """Check that two arrays are equal bit for bit, including NaN and the sign of zero."""
         got, want = np.asarray(got), np.asarray(want)
         alike = got.shape == want.shape and got.dtype == want.dtype and got.tobytes() == want.tobytes()
         self.holds(check, alike, f"{check}: {where} are not the same bits")
@@ -195,13 +195,13 @@ class Ledger:
 
 
 def excess(row: VerdictRow) -> float:
-    """Error in units of its bound; NaN counts as infinite."""
+    """Error over its bound; inf for NaN."""
     ratio = row.error / row.bound if row.bound > 0 else float("inf") if row.error else 0.0
     return ratio if ratio == ratio else float("inf")
 
 
 def cannot_judge(why: str, seconds: float) -> Verdict:
-    """Verdict without a step to judge by: not passed, and not refuted."""
+    """Verdict without a step that can judge a trainer: not passed, and not refuted."""
     return Verdict(False, math.inf, 0.0, f"cannot judge: {why}", (), {}, seconds, judged=False)
 
 

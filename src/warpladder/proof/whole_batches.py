@@ -1,7 +1,7 @@
 """Proofs of nets that normalise by the statistics of a batch: its samples depend on each other.
 
-Another sample changes the statistics and with them every other sample's numbers, so samples cannot be screened one by
-one. What moves is the bias before a kink: it shifts a channel until a gap between its numbers lies at the kink.
+Another sample changes the statistics and with them all other samples' numbers, so samples cannot be screened one by
+one. Instead the bias before a kink moves: it shifts a channel until a gap between its numbers lies at the kink.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten)
 
 
 def rest_of(net: Net, batch: int, usual: int) -> int:
-    """Samples in a partial batch of a proof: `usual`, or more if the batch's statistics count."""
+    """Number of samples in a partial batch of a proof: `usual`, or more if the net normalises by batches."""
     return max(usual, min(batch, LEAST + 1)) if net.normalizes and usual else usual
 
 
 def cancelled_biases(net: Net) -> frozenset[str]:
-    """Names of the biases that a normalisation after them takes off again: their gradient is rounding errors alone."""
+    """Names of the biases that a later normalisation subtracts again: their gradient is only rounding errors."""
     found = []
     for i, layer in enumerate(net.layers):
         if "bias" in layer.param_shapes(net.shapes[i]):
@@ -49,15 +49,15 @@ def cancelled_biases(net: Net) -> frozenset[str]:
 
 
 def judged(net: Net, config: TrainConfig) -> frozenset[str]:
-    """Names of the tensors whose update can be judged: all, but without cancelled biases where an optimizer divides by
-    gradients, and so makes steps of its usual size from rounding errors.
+    """Names of the tensors whose update can be judged: all, but no cancelled biases if an optimizer divides by
+    gradients, and so makes steps of its usual magnitude from rounding errors.
     """
     names = frozenset(place.name for place in param_slices(net))
     return names if isinstance(config.optimizer, SGD) else names - cancelled_biases(net)
 
 
 def drawn_buffers(net: Net, rng: np.random.Generator) -> np.ndarray | None:
-    """Buffers (buffer_count,) float32 as after some training, means about 0 and variances about 1; None without any."""
+    """Buffers (buffer_count,) float32 as after training, means near 0 and variances near 1; None without buffers."""
     if not net.normalizes:
         return None
     flat = initial_buffers(net)
@@ -71,7 +71,7 @@ def moved_together(
     reference: ReferenceTrainer, x: np.ndarray, precision: Precision, places: Places | None = None
 ) -> np.ndarray | None:
     """Parameters (param_count,) near the reference's, in the precision's format, at which no number of the batch x
-    (n, *in_shape) is near a kink and every largest logit is clear; None if moving biases does not lead there.
+    (n, *in_shape) is near a kink and every largest logit is clear; None if no shift of biases achieves this.
     """
     net, params = reference.net, reference.params.astype(precision.element)
     moved = ReferenceTrainer(net, reference.config, State(params))
@@ -93,7 +93,7 @@ def moved_together(
 
 
 def _shifts(a: np.ndarray, reach: float) -> np.ndarray:
-    """(channels,) smallest shifts after which no number of a (n, channels, ...) is within `reach` of 0."""
+    """Smallest shifts (channels,) after which no number of a (n, channels, ...) is within `reach` of 0."""
     rows = np.sort(np.moveaxis(a, 1, 0).reshape(a.shape[1], -1), axis=1)
     out = np.zeros(len(rows))
     for channel, row in enumerate(rows):
@@ -109,10 +109,10 @@ def whole_step(
     reference: ReferenceTrainer, step: ReferenceStep, x: np.ndarray, y: np.ndarray, precision: Precision,
     places: Places | None = None, weights: np.ndarray | None = None,
 ) -> ReferenceStep:  # fmt: skip
-    """The step with its results on the batch x (n, *in_shape) float64, y (n,) or (n, outputs), buffers among them.
+    """Step with its results, including buffers, on the batch x (n, *in_shape) float64, y (n,) or (n, outputs).
 
-    weights : (n,) of the samples, if they have some. The gradient of a cancelled bias is as uncertain as its terms'
-    sizes, times the bound, make it.
+    weights : (n,) of the samples, or None. The uncertainty of a cancelled bias's gradient is the magnitude of its terms
+    times the bound.
     """
     net, names, limits = reference.net, cancelled_biases(reference.net), update_bounds(reference.net, len(x), precision)
     unsure = np.zeros(net.param_count)
@@ -132,7 +132,7 @@ def whole_step(
 
 
 def buffer_bounds(net: Net, size: int, precision: Precision) -> dict[str, float]:
-    """Bounds of the running statistics after a batch of this size: chains of roundings up to their layer."""
+    """Bounds of the running statistics after a batch of this size, by name, from the roundings up to their layer."""
     out = {}
     for place in buffer_slices(net):
         length = roundings(net, place.layer) + size + 8
@@ -141,8 +141,8 @@ def buffer_bounds(net: Net, size: int, precision: Precision) -> dict[str, float]
 
 
 def buffer_scales(net: Net, entering: Sequence[np.ndarray]) -> np.ndarray:
-    """Scales of errors in the moved running statistics, (buffer_count,): the share of the batch in a mean times the
-    root mean square of the numbers, in a variance times twice that and the deviation.
+    """Scales (buffer_count,) of errors in the running statistics after a batch: for a mean, momentum times the root
+    mean square of the numbers; for a variance, this times twice the deviation.
     """
     flat = np.zeros(net.buffer_count)
     at = buffer_views(net, flat)

@@ -1,7 +1,7 @@
-"""The witness: plain array code in the trainer's precision, which decides whether a step is fit to judge by.
+"""Witness: plain array code in the trainer's precision, which decides if a step can judge a trainer.
 
-A sum whose terms cancel has a large relative error in every program, and no bound is widened for that. Where the
-witness itself comes near a bound, other samples are drawn. It only chooses steps: an error of its own would show on
+A sum whose terms cancel has a large relative error in every program, and no bound is widened for it. If the
+witness itself comes near a bound, other samples are drawn. It only chooses steps: an error of its own would show in
 every draw, and then there is no proof at all.
 """
 
@@ -47,9 +47,9 @@ Batch = tuple[np.ndarray, np.ndarray, np.ndarray, Places | None, np.ndarray | No
 
 
 class Witness(LayerwiseTrainer):
-    """Plain code in fp32 or fp64 at these parameters, (param_count,); `sums` receives the terms of its gradients.
+    """Trainer of plain code in fp32 or fp64 at parameters (param_count,); `sums` receives the terms of its gradients.
 
-    places : consecutive places of the samples that it trains on, if the net draws masks.
+    places : consecutive places of the samples on which it trains, if the net draws masks.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ def misfit(
     net: Net, dataset: Dataset, step: ReferenceStep, precision: Precision, sums: BiasSums | None,
     places: Places | None = None, updates: bool = True,
 ) -> tuple[str, list[np.ndarray]]:  # fmt: skip
-    """Reason why a batch is not fit in a precision that is not coarse, or "", and the gradients found.
+    """Reason why a batch cannot judge a trainer in a precision that is not coarse, or "", and the gradients found.
 
     dataset : the batch, as a whole data set.
-    sums : has the true terms of the batch, if they are known. If they alone show that the batch is not fit, the
-        witness, which takes longer, does not run, and no gradient is found.
-    updates : False if the bound of the loss alone counts.
-    places : of the samples, if the net draws masks.
+    sums : true terms of the batch, if they are known. If they alone show that the batch cannot judge, the slower
+        witness does not run, and no gradient is found.
+    updates : False if only the bound of the loss is checked.
+    places : places of the samples, if the net draws masks.
     """
     bounds = update_bounds(net, step.size, precision)
     if sums is not None and (beyond := sums.serial_error(step.gradient, bounds, RESERVE)):
@@ -103,7 +103,7 @@ def misfit(
 def misfit_in_coarse(
     net: Net, batch: Batch, step: ReferenceStep, precision: Precision, updates: bool = True
 ) -> tuple[str, list[np.ndarray]]:
-    """Reason why a batch is not fit in a format coarser than fp32, or "", and the gradient of each witness."""
+    """Reason why a batch cannot judge a trainer in a format coarser than fp32, or "", and each witness's gradient."""
     gradients = []
     for witness in _coarse(net, step.state.params, precision):
         loss, _, gradient = truth(witness, *batch)
@@ -116,9 +116,7 @@ def misfit_in_coarse(
 def plain_gradients(
     net: Net, dataset: Dataset, params: np.ndarray, precision: Precision, places: Places | None = None
 ) -> Iterator[tuple[float, np.ndarray, float]]:
-    """Loss and gradient of a whole data set by each witness at these parameters, (param_count,), and the reserve that
-    its errors need.
-    """
+    """Loss and gradient (param_count,) of a whole data set by each witness at `params`, and its errors' reserve."""
     if not precision.coarse:
         trainer = Witness(net, params, precision, places=places)
         trainer.load(dataset)
@@ -134,9 +132,10 @@ def plain_gradients(
 def amplified_errors(
     net: Net, config: TrainConfig, step: ReferenceStep, gradients: list[np.ndarray], precision: Precision
 ) -> str:
-    """Reason why the optimizer amplifies the witnesses' errors in the gradient beyond the bounds, or "".
+    """Reason why the optimizer amplifies the witnesses' errors in the gradient beyond the bounds; "" if it does not.
 
-    A sum of gradient, momentum and decay does not amplify them; a gradient divided by its own size may change its sign.
+    A sum of gradient, momentum and decay does not amplify them; a gradient divided by its own magnitude may change its
+    sign.
     """
     config = config.but(learning_rate=1.0)
     reserve = COARSE_RESERVE if precision.coarse else RESERVE
@@ -165,7 +164,7 @@ def _beyond(
     precision: Precision,
     updates: bool,
 ) -> str:
-    """Sentence on the first bound into which the witness's error does not fit `reserve` times, or ""."""
+    """Sentence on the first bound that is not `reserve` times the witness's error; "" if all are."""
     found, wanted = views(net, gradient), views(net, step.gradient)
     unsure = None if step.uncertainty is None else views(net, step.uncertainty)
     off = distance(np.array([loss]), np.array([step.loss]))
@@ -182,7 +181,7 @@ def _beyond(
 def fit_to_predict(
     net: Net, x: np.ndarray, scale: float, state: State, truth: np.ndarray, precision: Precision
 ) -> np.ndarray:
-    """Samples that are fit to be predicted one by one; none if all together are not fit.
+    """Indices of samples whose outputs can be judged separately; none if all together cannot be judged.
 
     The error of every witness must be well within the bound, on all samples and on each returned one: number by number
     on one sample, by columns on many.
@@ -190,13 +189,13 @@ def fit_to_predict(
     Parameters
     ----------
     x, scale : samples as they are stored, and their scale
-    state : of the parameters and buffers
-    truth : (samples, *out_shape) float64, their outputs
+    state : parameters and buffers
+    truth : (samples, *out_shape) float64, true outputs
 
     Returns
     -------
     ndarray
-        (fit,) int64, at most ALONE numbers of samples.
+        (fit,) int64, at most ALONE indices of samples.
     """
     size = output_scale(truth)
     limit = output_bound(net, precision)
@@ -222,14 +221,14 @@ def fit_to_predict(
 
 
 def _storing(net: Net, state: State, precision: Precision) -> list[ReferenceTrainer]:
-    """Honest programs of a coarser format that predict: one for each choice of stored, and so rounded, results."""
+    """Honest predicting programs of a coarser format: one for each choice of stored, and so rounded, results."""
     parts = ("bias", "product", "sum") if precision.stored else ()
     choices = itertools.chain.from_iterable(itertools.combinations(parts, count) for count in range(len(parts) + 1))
     return [ReferenceTrainer(net, SETTINGS, state, precision.name, stores) for stores in choices]
 
 
 def _coarse(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
-    """Honest programs of a coarser format that train: two kinds if the format is also stored."""
+    """Honest training programs of a coarser format: two kinds if the format is also stored."""
     state, once, twice = State(params), ("bias", "sum"), ("bias", "product", "sum")
     return [
         ReferenceTrainer(net, SETTINGS, state, precision.name, stores)

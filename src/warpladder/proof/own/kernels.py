@@ -1,4 +1,4 @@
-"""A user's kernels by themselves, before they train: every access checked on the emulator, and the results compared
+"""Checks of a user's kernels before they train: every access is checked on the emulator, and the results are compared
 with the float64 reference, on a net's shapes and on ragged ones.
 """
 
@@ -38,7 +38,7 @@ SAMPLES = 5
 
 
 class OwnInspection(NamedTuple):
-    """text : what was checked, for people. command : checks the first launch again."""
+    """Result of a check of a user's kernels. text : summary for people. command : repeats the first launch's check."""
 
     text: str
     command: str
@@ -46,7 +46,7 @@ class OwnInspection(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnCase:
-    """A layer with the shape of its input, for n samples; `ragged` if the net has no such shapes."""
+    """Layer with the shape of its input, for n samples; `ragged` if the net has no such shapes."""
 
     layer: Layer
     in_shape: tuple[int, ...]
@@ -61,8 +61,8 @@ class OwnCase:
 def inspect(rung: Rung, net: Net, config: TrainConfig, abort: Callable[[str], None]) -> OwnInspection:
     """Check the kernels of a rung with a user's operations.
 
-    abort : called with a message by another thread if a launch does not end; ends the process.
-    Raises RungError: the first fault, with what to run.
+    abort : function that ends the process, called with a message by another thread if a launch does not end.
+    Raises RungError: the first fault, with a command to run.
     """
     from ...device import emulator
 
@@ -95,7 +95,7 @@ def inspect(rung: Rung, net: Net, config: TrainConfig, abort: Callable[[str], No
 
 
 def cases(net: Net, kind: type[Layer], fixed: bool) -> Iterator[OwnCase]:
-    """Layers of this class: those of the net, each shape once, then ragged ones."""
+    """Cases with layers of this class: the net's, each shape once, then ragged ones."""
     found = {(layer, net.shapes[i]): None for i, layer in enumerate(net.layers) if type(layer) is kind}
     for layer, shape in found:
         yield _sized(layer, shape, False)
@@ -106,7 +106,7 @@ def cases(net: Net, kind: type[Layer], fixed: bool) -> Iterator[OwnCase]:
 
 
 def _ragged(layer: Layer) -> list[tuple[Layer, tuple[int, ...]]]:
-    """Layers like this one on small shapes that no block divides."""
+    """Layers like this one, with small input shapes that are no multiple of a block."""
     if isinstance(layer, Linear):
         return [(replace(layer, out_features=o), (i,)) for i, o in ((1, 1), (7, 3), (33, 17), (37, 131))]
     if isinstance(layer, Conv2d):
@@ -123,7 +123,7 @@ def _sized(layer: Layer, shape: tuple[int, ...], ragged: bool) -> OwnCase:
 
 
 class OwnCheck:
-    """One case of a file's kernels on the emulator that watches every access."""
+    """Check of one case of a file's kernels, on the emulator that watches every access."""
 
     def __init__(self, file: KernelFile, case: OwnCase, order: str, abort: Callable[[str], None]) -> None:
         from ...device.emulator import EmulatedDevice
@@ -148,7 +148,7 @@ class OwnCheck:
         return truth | dict(zip(("dx", "dw", "db"), found, strict=False))
 
     def _arrays(self, device: Device) -> dict[str, Array | None]:
-        """Arrays on a device; those that a kernel writes are not initialised."""
+        """Arrays on a device; arrays that a kernel writes are not initialised."""
         found: dict[str, Array | None] = {n: None if a is None else device.array(a) for n, a in self.host.items()}
         written = {name for launch in self.file.launches for name in launch.writes}
         for name, truth in self.truth.items():
@@ -160,7 +160,7 @@ class OwnCheck:
         return found
 
     def run(self) -> None:
-        """Send the launches and judge them; RungError names the first fault."""
+        """Run the launches and compare their results. Raises `RungError` for the first fault."""
         arrays, known = self._arrays(self.device), values(self.case.layer, self._buffers(), self.case.n)
         launches = [(each, bind(self.device, self.file, each, arrays, known)) for each in self.file.launches]
         for number, (own, launch) in enumerate(launches):
@@ -203,7 +203,7 @@ class OwnCheck:
             self._fail(f"{name}[{place}] is {found[at]:.6g}, and should be {truth[at]:.6g}", number)
 
     def _bound(self, name: str) -> float:
-        """Largest relative error that rounding explains: by the length of the sums."""
+        """Bound of the relative error by rounding, from the length of the sums."""
         case = self.case
         pairs = max(1, case.layer.flops(case.in_shape) // 2)
         wrote = max(1, self.truth[name].size // (1 if name in ("dw", "db") else case.n))

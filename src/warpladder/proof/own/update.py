@@ -1,4 +1,4 @@
-"""A user's kernel of the optimizer's step by itself: its accesses on the emulator, its results against float64."""
+"""Check of a user's kernel of the optimizer's step: its accesses on the emulator, its results against float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .watched import send_watched
 
 
 def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Callable[[str], None]) -> str:
-    """Check a step on so many parameters; return the command that checks the file.
+    """Check a step on `count` parameters; returns the command that checks the file.
 
     abort : called with a message by another thread if the launch does not end.
     Raises RungError: the first fault, in one line.

@@ -1,4 +1,4 @@
-"""A launch on the emulator that is ended if it does not end by itself."""
+"""Launch on the emulator that is aborted if it does not end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT = 15.0
 
 
 def send_watched(device: EmulatedDevice, launch: Launch, end: Callable[[str], None]) -> None:
-    """Send a launch; call `end` from another thread with the place of a thread, if it does not end in LIMIT."""
+    """Run a launch; if it does not end within LIMIT, call `end` from another thread with the position of a thread."""
 
     def stuck() -> None:
         found = device.stuck(launch)
