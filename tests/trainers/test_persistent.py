@@ -76,6 +76,8 @@ BY_DAY = {
     ("batch of one", "alone"),
     ("odd images", "held pairs"),
     ("odd softmax", "divided"),
+    ("deep", "sent fours"),
+    ("odd softmax", "sent divided"),
 }
 
 
@@ -99,11 +101,16 @@ WAITS: dict[str, tuple[Any, ...]] = {
     "held fours": (8, "both", 4, "shared"),
     "divided": (4, "cluster", None, "shared"),
     "one block": (1, "cluster", None, "shared"),
+    "sent pairs": (6, "both", 2, "shared", "sent"),
+    "sent fours": (8, "both", 4, "shared", "sent"),
+    "sent divided": (4, "cluster", None, "shared", "sent"),
 }
 
 #: Cases that run with weights in shared memory.
 HELD = {
     "held pairs": ("deep", "odd images", "softmax"), "held alone": ("deep", "images"), "held fours": ("batch of one",),
+    "sent pairs": ("deep", "odd images", "softmax"), "sent fours": ("deep", "batch of one"),
+    "sent divided": ("softmax", "odd softmax"),
     "divided": ("softmax", "odd softmax"), "one block": ("odd softmax",),
 }  # fmt: skip
 
@@ -162,6 +169,11 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
         pytest.param("odd softmax", "divided", marks=pytest.mark.slow),
         pytest.param("deep", "held pairs", marks=pytest.mark.slow),
         pytest.param("odd images", "held fours", marks=pytest.mark.slow),
+        ("deep", "sent fours"),
+        ("softmax", "sent divided"),
+        pytest.param("odd images", "sent pairs", marks=pytest.mark.slow),
+        pytest.param("softmax", "sent pairs", marks=pytest.mark.slow),
+        pytest.param("odd softmax", "sent divided", marks=pytest.mark.slow),
     ],
 )
 def test_no_access_of_held_weights_is_wrong_and_repeats_are_equal(case, wait):
@@ -243,7 +255,7 @@ def test_a_lost_arrival_ends_in_an_error_that_names_the_wait(monkeypatch):
 WRONG = {
     "a stale batch": ("const float* const x = odd ? x_odd : x_even;", "const float* const x = x_even;"),
     "a lost group's sum": ("float sum = parts[i];", "float sum = 0.0f;"),
-    "a sample read twice": ("row = order[from + Warps::first()];", "row = order[from + max(Warps::first(), 1)];"),
+    "a sample read twice": ("ahead : rows[Warps::first()];", "ahead : rows[max(Warps::first(), 1)];"),
     "no bias": ("bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;", "bias[k] = 0.0f;"),
     "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
     "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),

@@ -24,6 +24,8 @@ class PersistentOptions(Options):
     weights : "global", each phase reads the weights from global memory; "shared", with wait=both each block reads its
     part of them into shared memory once a step, and keeps activations there; with wait=cluster the weights of a single
     layer stay there, and its inputs are divided. None takes the faster by estimate.
+    exchange : "stored", blocks of a cluster store results in each other's shared memory and wait at the cluster's
+    barrier; "sent", they send them to barriers there, and wait for their bytes. None takes the faster by measurement.
     blocks : blocks of the launch; None takes as many as possible.
     """
 
@@ -35,6 +37,9 @@ class PersistentOptions(Options):
     weights: str | None = option(
         OneOf(("global", "shared")), "memory that phases read weights from; by an estimate if not given"
     )
+    exchange: str | None = option(
+        OneOf(("stored", "sent")), "how blocks of a cluster with weights=shared pass on results"
+    )
     blocks: int | None = option(Whole(1, 1024), "blocks of the launch; as many as there can be if not given")
 
 
@@ -43,7 +48,9 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
     from ..trainers.persistent.trainer import PersistentTrainer
 
     device = open_device(options.device)
-    return PersistentTrainer(net, config, state, device, options.blocks, options.wait, options.cluster, options.weights)
+    return PersistentTrainer(
+        net, config, state, device, options.blocks, options.wait, options.cluster, options.weights, options.exchange
+    )
 
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
@@ -65,6 +72,8 @@ def _no_clusters(options: PersistentOptions) -> str | None:
 
     if options.weights == "shared" and options.wait == "grid":
         return "weights=shared is for clusters: give wait=both, or wait=cluster for a net of one layer"
+    if options.exchange == "sent" and (options.weights != "shared" or options.cluster == 1):
+        return "exchange=sent is for clusters with weights=shared: give wait=both:weights=shared:cluster=2 or more"
     if options.cluster is not None and options.wait != "both":
         return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
     requested, instead = "wait=cluster", "wait=grid"

@@ -55,6 +55,7 @@ class Bug:
     asan: bool = False
     shared: int = 0
     cooperative: bool = False
+    cluster: int = 1
     also: tuple[str, ...] = ()
 
     @property
@@ -201,6 +202,11 @@ BUGS = (
         "tile",
         also=(UNFINISHED,),
     ),
+    Bug("waits_for_the_phase_before", 2, 32, (zeros(64),), UNFINISHED, "numbers", cluster=2),
+    Bug("sends_to_a_block_that_left", 2, 32, (), "cluster", cluster=2),
+    Bug("writes_to_a_block_that_left", 2, 32, (zeros(64),), "cluster", "numbers", cluster=2),
+    Bug("flag_without_a_fence", 2, 32, (zeros(64),), "race", "numbers", cluster=2),
+    Bug("sent_under_a_read", 2, 32, (zeros(64),), "race", "numbers", cluster=2),
     Bug("one_warp_differs", 1, 128, (zeros(128),), "warpgroup"),
     Bug("one_warp_stays_away", 1, 128, (zeros(128),), "warpgroup"),
 )
@@ -218,7 +224,9 @@ def send(device: EmulatedDevice, bug: Bug) -> list[np.ndarray]:
             argument = device.empty(argument.shape, argument.dtype)
         arguments.append(argument)
     kernel = device.kernel(bug.path, bug.kernel)
-    kernel.bind(bug.grid, bug.block, *arguments, shared=bug.shared, cooperative=bug.cooperative).send()
+    kernel.bind(
+        bug.grid, bug.block, *arguments, shared=bug.shared, cooperative=bug.cooperative, cluster=bug.cluster
+    ).send()
     return [argument.download() for argument in arguments if hasattr(argument, "download")]
 
 

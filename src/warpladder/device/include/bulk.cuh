@@ -24,12 +24,20 @@ __device__ inline void barrier_arrive(Barrier* barrier, EMU_HERE) { emu_phase_ar
 __device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HERE) {
     emu_phase_arrive(barrier, 0, int(rank), file, line); }
 __device__ inline void barrier_read_at(Barrier* barrier, unsigned rank, EMU_HERE) {
-    emu_phase_arrive(barrier, 0, int(rank), file, line); }
+    emu_phase_read(barrier, int(rank), file, line); }
 __device__ inline void barriers_ready_in_cluster(EMU_HERE) { emu_cluster_barrier(file, line); }
 __device__ inline void barrier_expect(Barrier* barrier, unsigned bytes, EMU_HERE) {
     emu_phase_arrive(barrier, bytes, -1, file, line); }
 __device__ inline void barrier_wait(Barrier* barrier, unsigned parity, EMU_HERE) {
     emu_phase_wait(barrier, parity, file, line); }
+__device__ inline bool barrier_ended_in_cluster(Barrier* barrier, unsigned parity, EMU_HERE) {
+    emu_phase_wait(barrier, parity, file, line);
+    return true;
+}
+__device__ __forceinline__ void send_four(float* to, const float4& v, Barrier* barrier, unsigned rank, EMU_HERE) {
+    emu_send(emu_map_shared(to, rank, file, line), &v, 16,
+        static_cast<Barrier*>(emu_map_shared(barrier, rank, file, line)), file, line);
+}
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier,
     EMU_HERE) {
     emu_copy_tile(to, &from, 2, column, row, 0, 0, barrier, 0, file, line);
@@ -93,6 +101,25 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) 
     asm volatile("{.reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@!done bra again;}" ::"r"(in_shared(barrier)), "r"(parity) : "memory");
+}
+
+// True if the phase of this parity has ended, after a while that the hardware takes to find out. Then all that other
+// blocks of the cluster have sent in that phase is there.
+__device__ __forceinline__ bool barrier_ended_in_cluster(Barrier* barrier, unsigned parity) {
+    unsigned ended;
+    asm volatile("{.reg .pred done;\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, done;}" : "=r"(ended) : "r"(in_shared(barrier)), "r"(parity) : "memory");
+    return ended;
+}
+// Sends four numbers to the place `to` of the block of this rank, 16 bytes that arrive at its barrier: no fence of the
+// sender is needed, and other writes of the sender are not ordered by it.
+__device__ __forceinline__ void send_four(float* to, const float4& v, Barrier* barrier, unsigned rank) {
+    asm volatile("{.reg .b32 its, arrival; mapa.shared::cluster.u32 its, %0, %6; "
+                 "mapa.shared::cluster.u32 arrival, %5, %6; "
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [its], {%1, %2, %3, %4}, [arrival];}"
+                 ::"r"(in_shared(to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(in_shared(barrier)), "r"(rank)
+                 : "memory");
 }
 
 // Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier. The column is

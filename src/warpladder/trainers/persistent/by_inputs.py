@@ -25,18 +25,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
     int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
     const float4* numbers, int constant,
-    float* work, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
+    float* work, int* chosen, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
 ) {{
     using Divided = Division<{inputs}, {outputs}, {blocks}, {batch}>;
-    ClusterTeam<{blocks}> crew;
+{crew}
     float* const held = tile_memory();
 {places}
-    const Losses losses = {{
-        reinterpret_cast<double*>(all_losses), reinterpret_cast<long long*>(all_losses) + {blocks}
-    }};
-    SliceGather<{pixel}, Divided, {held}> gather = {{
-        samples, labels, scale, orders, count, batch, steps, reinterpret_cast<int*>(rows)
-    }};
+    const Choice choice = {{chosen, first, first + total, count, batch, steps}};
+    choice.fill(orders, blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS);
+    for (int i = threadIdx.x; i < {gradients}; i += THREADS) g[i] = 0.0f;
+    crew.meet(0);
+    SliceGather<{pixel}, Divided, {held}> gather = {{samples, labels, scale, choice, reinterpret_cast<int*>(rows)}};
     int n = gather.start(first);
 {into}
     gather.finish(x_even, reinterpret_cast<int*>(label_even));
@@ -47,11 +46,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
         const float* const x = odd ? x_odd : x_even;
         int next = 0;
         __syncthreads();
-        partial_outputs<{forward}, Divided>(x, w, received, parts, n);
+{announced}        partial_outputs<{forward}, Divided>(x, w, received, parts, n, {first_to});
         crew.arrive();
         if (more) next = gather.start(step + 1);
         crew.wait(1);
-        owned_losses<Divided, {relu}>(received, reinterpret_cast<int*>(odd ? label_odd : label_even), g, losses, n);
+        owned_losses<Divided, {relu}>(
+            received, reinterpret_cast<int*>(odd ? label_odd : label_even), logits, g, losses, n, {second_to}
+        );
         crew.arrive();
         if (more) gather.finish(odd ? x_even : x_odd, reinterpret_cast<int*>(odd ? label_even : label_odd));
         crew.wait(2);
@@ -93,7 +94,7 @@ def inputs_plan(layer: LinearLayer, batch: int, blocks: int, slots: int) -> Inpu
     sizes = {"x_even": whole * line, "x_odd": whole * line, "w": outs * line}
     sizes |= {"vu"[slot]: outs * line for slot in range(slots)}
     owned = -(-batch // blocks)
-    sizes |= {"g": whole * wide, "received": blocks * owned * wide, "all_losses": 4 * blocks}
+    sizes |= {"g": whole * wide, "received": blocks * owned * wide, "logits": owned * wide, "losses": 4 * blocks}
     sizes |= {"rows": whole, "label_even": whole, "label_odd": whole}
     sizes["parts"] = max(sums_of(forward), sums_of(weights))
     places, floats = {}, 0
@@ -105,9 +106,10 @@ def inputs_plan(layer: LinearLayer, batch: int, blocks: int, slots: int) -> Inpu
 
 
 def inputs_text(
-    plan: InputsPlan, layer: LinearLayer, blocks: int, slots: int, at: tuple[int, int], words: dict[str, object]
+    plan: InputsPlan, layer: LinearLayer, blocks: int, slots: int, at: tuple[int, int], words: dict[str, object],
+    sends: bool,
 ) -> str:
-    """CUDA text of the kernel; at : offsets of weight and bias in the flat parameters."""
+    """CUDA text of the kernel; at : offsets of weight and bias in the flat parameters; sends : of the plan."""
     names, flat = ["w", *"vu"[:slots]], ["params", "slot1", "slot2"]
     moves = {
         into: "\n".join(
@@ -118,8 +120,17 @@ def inputs_text(
     }
     batch = int(str(words["batch"]))
     quads = -(-batch * slice_of(layer.inputs + 1, blocks) // (4 * THREADS))
+    crew = f"ClusterTeam<{blocks}> crew;"
+    if sends:
+        crew = f"__shared__ Barrier arrivals[2];\n    CountedTeam<{blocks}, 2> crew(arrivals, arrived, [](int) {{ return 0; }});"
+    begin = "        crew.begin(step, [&](int wait) { return Divided::bytes(wait, n); });\n"
     return TEXT.format(
         **words,
+        crew=f"    {crew}",
+        announced=begin if sends else "",
+        first_to="Sent{crew.at(1)}" if sends else "Stored{}",
+        second_to="Sent{crew.at(2)}" if sends else "Stored{}",
+        gradients=plan.places["received"] - plan.places["g"],
         blocks=blocks,
         inputs=layer.inputs,
         outputs=layer.outputs,

@@ -17,6 +17,30 @@ struct Quad<float> {
     __device__ __forceinline__ float4 times(float s) const { return make_float4(v.x * s, v.y * s, v.z * s, v.w * s); }
 };
 
+// The samples of all steps of a launch, chosen before the first: rows (last - first, batch).
+struct Choice {
+    int* rows;
+    int first, last, count, batch, steps;  // count: of the training set; steps: of an epoch
+
+    // Samples of a step, and where their numbers in the training set begin.
+    __device__ __forceinline__ int size(int step) const { return min(batch, count - step % steps * batch); }
+    __device__ __forceinline__ const int* of(int step) const { return rows + (step - first) * batch; }
+
+    // Find the places of all samples in the orders of their epochs; a wait of all blocks follows.
+    __device__ __forceinline__ void fill(const unsigned* orders, int thread, int threads) const {
+        int epoch = -1;
+        Order order;
+        for (int i = thread; i < (last - first) * batch; i += threads) {
+            const int step = first + i / batch, m = i % batch;
+            if (step / steps != epoch) {
+                epoch = step / steps;
+                order = Order(orders + epoch * ORDER_WORDS);
+            }
+            if (m < size(step)) rows[i] = order[step % steps * batch + m];
+        }
+    }
+};
+
 // The warps that share a batch's samples: all of the grid, which spreads them over all blocks.
 struct ByGrid {
     // The first sample of this warp, from it to the warp's next one, and the end of those that its warps share.
@@ -51,27 +75,24 @@ struct Gather {
     const Pixel* samples;
     const int* labels;  // null for a net that learns its input
     float scale;
-    const unsigned* orders;
-    int count, batch, steps;  // of the training set, of a full batch, of an epoch
-    int epoch = -1, from = 0, n = 0, row = 0, label = 0;
-    Order order;
+    Choice choice;
+    int n = 0, row = 0, label = 0, ahead = -1;  // ahead: the warp's first sample of the next step
+    const int* rows = nullptr;                  // the batch's samples
     Quad<Pixel> held[HELD];
 
     // Request the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
     __device__ __forceinline__ int start(int step) {
-        if (step / steps != epoch) {
-            epoch = step / steps;
-            order = Order(orders + epoch * ORDER_WORDS);
-        }
-        from = step % steps * batch;
-        n = min(batch, count - from);
+        rows = choice.of(step);
+        n = choice.size(step);
         if (Warps::first() < Warps::end(n)) {
-            row = order[from + Warps::first()];
+            row = ahead >= 0 ? ahead : rows[Warps::first()];
 #pragma unroll
             for (int i = 0; i < HELD; ++i)
                 if (lane() + i * 32 < QUADS) held[i] = request(row, lane() + i * 32);
             if (labels != nullptr) label = labels[row];
         }
+        const bool more = step + 1 < choice.last && Warps::first() < Warps::end(choice.size(step + 1));
+        ahead = more ? rows[choice.batch + Warps::first()] : -1;
         return n;
     }
 
@@ -86,7 +107,7 @@ struct Gather {
         copy(x, first, row, lane() + HELD * 32, also);
         if (labels != nullptr && lane() == 0) target[first] = label;
         for (int sample = first + Warps::stride(); sample < end; sample += Warps::stride()) {
-            const int other = order[from + sample];
+            const int other = rows[sample];
             copy(x, sample, other, lane(), also);
             if (labels != nullptr && lane() == 0) target[sample] = labels[other];
         }

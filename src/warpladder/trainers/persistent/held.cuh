@@ -139,17 +139,53 @@ __device__ __forceinline__ float* of_block(float* mine, int rank) {
     return mine;
 }
 
-// Write the block's slice (n, slice) into the rows (n, held_line) of all blocks, the own one first.
-template <int FEATURES, int BLOCKS>
-__device__ __forceinline__ void spread(const float* own, float* rows, int n) {
-    constexpr int SLICE = slice(FEATURES, BLOCKS), QUADS = SLICE / 4;
-    const int rank = BLOCKS == 1 ? 0 : blockIdx.x % BLOCKS, first = rank * SLICE, whole = (FEATURES + 3) / 4 * 4;
-    for (int i = threadIdx.x; i < BLOCKS * n * QUADS; i += THREADS) {
-        const int quad = i % QUADS, m = i / QUADS % n, other = i / QUADS / n;
-        if (first + 4 * quad >= whole) continue;
-        float* const to = of_block<BLOCKS>(rows, (rank + other) % BLOCKS);
-        *reinterpret_cast<float4*>(to + m * held_line(FEATURES) + first + 4 * quad) =
-            *reinterpret_cast<const float4*>(own + m * SLICE + 4 * quad);
+// How a block passes four numbers on to a block of its cluster, at the offset of a local address: as a store, which the
+// cluster's barrier makes visible; or sent to a barrier of that block (CountedTeam). Unsent: no other block reads them.
+struct Stored {
+    static constexpr bool PASSES = true;
+    template <int BLOCKS>
+    __device__ __forceinline__ void put(float* mine, int rank, const float4& v) const {
+        *reinterpret_cast<float4*>(of_block<BLOCKS>(mine, rank)) = v;
+    }
+    template <int BLOCKS>
+    __device__ __forceinline__ void nothing() const {}
+};
+struct Unsent {
+    static constexpr bool PASSES = false;
+    template <int BLOCKS>
+    __device__ __forceinline__ void nothing() const {}
+};
+
+#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
+struct Sent {
+    static constexpr bool PASSES = true;
+    Barrier* arrival;
+    template <int BLOCKS>
+    __device__ __forceinline__ void put(float* mine, int rank, const float4& v) const {
+        send_four(mine, v, arrival, static_cast<unsigned>(rank));
+    }
+    template <int BLOCKS>
+    __device__ __forceinline__ void nothing() const {
+        if (threadIdx.x < BLOCKS) barrier_read_at(arrival, threadIdx.x);
+    }
+};
+#endif
+
+// Write the block's slice (n, slice) into the rows (n, held_line) of all blocks, the own one first. Lanes next to each
+// other write into the same block, and a warp into several.
+template <int FEATURES, int BLOCKS, class To>
+__device__ __forceinline__ void spread(const float* own, float* rows, int n, const To& to) {
+    if constexpr (To::PASSES) {
+        constexpr int SLICE = slice(FEATURES, BLOCKS), QUADS = SLICE / 4, WHOLE = (FEATURES + 3) / 4 * 4;
+        const int rank = BLOCKS == 1 ? 0 : blockIdx.x % BLOCKS, first = rank * SLICE;
+        for (int i = threadIdx.x; i < BLOCKS * n * QUADS; i += THREADS) {
+            const int quad = i % QUADS, other = i / QUADS % BLOCKS, m = i / (QUADS * BLOCKS);
+            if (first + 4 * quad >= WHOLE) continue;
+            to.template put<BLOCKS>(
+                rows + m * held_line(FEATURES) + first + 4 * quad, (rank + other) % BLOCKS,
+                *reinterpret_cast<const float4*>(own + m * SLICE + 4 * quad)
+            );
+        }
     }
 }
 
@@ -170,13 +206,13 @@ struct SpreadSample {
 
 // The block's slice of y = x w^T + b, and max(y, 0) with RELU. It stays in `own` (n, slice), goes to the rows y of all
 // blocks, and to `out` (n, line(OUT)) in global memory unless that is null.
-template <class T, int IN, int OUT, int BLOCKS, bool RELU>
+template <class T, int IN, int OUT, int BLOCKS, bool RELU, class To>
 __device__ __noinline__ void held_forward(
-    const float* x, const float* w, float* own, float* y, float* out, float* parts, int n
+    const float* x, const float* w, float* own, float* y, float* out, float* parts, int n, To to
 ) {
     constexpr int SLICE = slice(OUT, BLOCKS), WEIGHTS = held_line(IN + 1);
     const int first = first_of_slice<OUT, BLOCKS>();
-    if (first >= OUT) return;
+    if (first >= OUT) return to.template nothing<BLOCKS>();
     const HeldRows<held_line(IN), true> samples = {x, n};
     const HeldRows<WEIGHTS, true> weights = {w, SLICE};
     each_product<T, SLICE>(samples, weights, n, IN, parts, [&](float sum, int m, int s) {
@@ -185,18 +221,18 @@ __device__ __noinline__ void held_forward(
         own[m * SLICE + s] = present ? value : 0.0f;
         if (present && out != nullptr) out[m * line(OUT) + first + s] = value;
     });
-    spread<OUT, BLOCKS>(own, y, n);
+    spread<OUT, BLOCKS>(own, y, n, to);
 }
 
 // The block's slice of dx = g w; with RELU zero where the layer's input `x`, of the same slice, is not positive. It
 // goes to the rows dx of all blocks and to `out` (n, line(IN)) in global memory.
-template <class T, int IN, int OUT, int BLOCKS, bool RELU>
+template <class T, int IN, int OUT, int BLOCKS, bool RELU, class To>
 __device__ __noinline__ void held_input_gradient(
-    const float* g, const float* w, const float* x, float* own, float* dx, float* out, float* parts, int n
+    const float* g, const float* w, const float* x, float* own, float* dx, float* out, float* parts, int n, To to
 ) {
     constexpr int SLICE = slice(IN, BLOCKS);
     const int first = first_of_slice<IN, BLOCKS>();
-    if (first >= IN) return;
+    if (first >= IN) return to.template nothing<BLOCKS>();
     const HeldRows<held_line(OUT), true> gradients = {g, n};
     const HeldRows<inputs_line(IN, BLOCKS), false> weights = {w, SLICE};
     each_product<T, SLICE>(gradients, weights, n, OUT, parts, [&](float sum, int m, int s) {
@@ -205,25 +241,34 @@ __device__ __noinline__ void held_input_gradient(
         own[m * SLICE + s] = value;
         if (present) out[m * line(IN) + first + s] = value;
     });
-    spread<IN, BLOCKS>(own, dx, n);
+    spread<IN, BLOCKS>(own, dx, n, to);
+}
+
+// Labels of a warp's rows, one of them in each lane: long before they are needed, so that no thread waits for them.
+__device__ __forceinline__ int held_labels(const int* label, int n) {
+    const int m = threadIdx.x / 32 + threadIdx.x % 32 * (THREADS / 32);
+    return m < n ? label[m] : 0;
 }
 
 // Softmax cross-entropy of the rows of logits by every block of the cluster: g, the gradient by the logits before a
 // ReLU. Each block writes its share of the rows to `out` in global memory, and the sum of their losses to parts.
+// ahead: held_labels of the rows.
 template <int OUT, int BLOCKS, bool RELU>
 __device__ __noinline__ void held_cross_entropy(
-    const float* logits, const int* label, float* g, float* out, Parts parts, int n, int batch
+    const float* logits, const int* label, int ahead, float* g, float* out, Parts parts, int n, int batch
 ) {
     __shared__ double lost[THREADS / 32];
     __shared__ int hits[THREADS / 32];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rank = BLOCKS == 1 ? 0 : blockIdx.x % BLOCKS;
     double loss = 0.0;
     int hit = 0;
-    for (int m = warp; m < n; m += THREADS / 32) {
+    for (int m = warp, k = 0; m < n; m += THREADS / 32, ++k) {
+        if (k > 0 && k % 32 == 0) ahead = held_labels(label + m - warp, n - m + warp);
+        const int wanted = __shfl_sync(EVERY_LANE, ahead, k % 32);
         float* const row = g + m * held_line(OUT);
         float one;
         bool right;
-        cross_entropy<OUT, RELU>(logits + m * held_line(OUT), label[m], batch, row, one, right);
+        cross_entropy<OUT, RELU>(logits + m * held_line(OUT), wanted, batch, row, one, right);
         if (lane < (4 - OUT % 4) % 4) row[OUT + lane] = 0.0f;
         if (m % BLOCKS != rank) continue;
         for (int c = lane; c < OUT; c += 32) out[m * line(OUT) + c] = row[c];
@@ -235,10 +280,10 @@ __device__ __noinline__ void held_cross_entropy(
 
 // The block's slice of the last layer's outputs, and their mean squared error against `target`, as `reconstruct` of
 // phases.cuh: the gradient by the outputs before a ReLU goes to the rows g of all blocks and to `out`.
-template <class T, int IN, int OUT, int BLOCKS, bool RELU>
+template <class T, int IN, int OUT, int BLOCKS, bool RELU, class To>
 __device__ __noinline__ void held_reconstruct(
     const float* x, const float* w, const float* target, const int* rows, float* own, float* g, float* out,
-    float* sums, Parts parts, int n, int batch
+    float* sums, Parts parts, int n, int batch, To to
 ) {
     __shared__ double shared[32];
     constexpr int SLICE = slice(OUT, BLOCKS), WEIGHTS = held_line(IN + 1);
@@ -260,7 +305,9 @@ __device__ __noinline__ void held_reconstruct(
             }
             own[m * SLICE + s] = value;
         });
-        spread<OUT, BLOCKS>(own, g, n);
+        spread<OUT, BLOCKS>(own, g, n, to);
+    } else {
+        to.template nothing<BLOCKS>();
     }
     loss = sum_by_warps(loss, shared);
     if (threadIdx.x == 0 && parts.lost != nullptr) parts.lost[0] = loss, parts.hits[0] = 0;

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...nets import CrossEntropyLoss, Net
-from .held import held_line
-from .plan import PersistentPlan
+from .held import held_line, slice_of
+from .plan import PersistentPlan, crew_waits
 
 
 def held_samples(plan: PersistentPlan) -> int:
@@ -26,17 +26,49 @@ def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], 
     phases = [_forward(net, plan, own, number) for number in range(1, last + 1)]
     phases += [_input_gradient(net, plan, own, number) for number in range(last, 1, -1)]
     lines = ["if (mine > 0) {", *(f"    {line}" for line in copies), "}"]
-    for number, (line, after) in enumerate(
-        zip(phases, [*["crew"] * (last - 1), "loss", *["crew"] * last], strict=False)
-    ):
-        if number < len(copies):  # the weights of this phase are there
-            lines.append(f"ready<{len(copies) - 1 - number}>();")
-        lines.append(line)
-        if number < len(phases) - 1 or after == "loss":
-            lines.extend(["crew.arrive();", *([left.pop(0)] if left else []), f"crew.wait({number + 1});"])
-        if after == "loss" and isinstance(net.loss, CrossEntropyLoss):
+    if plan.sends:
+        lines.insert(0, _announcement(plan))
+    if isinstance(net.loss, CrossEntropyLoss):
+        lines.insert(0, "const int labels_ahead = held_labels(label + from, mine);")
+    for number, line in enumerate(phases, start=1):
+        if number <= len(copies):  # the weights of this phase are there
+            lines.append(f"ready<{len(copies) - number}>();")
+        waits = number <= crew_waits(last)
+        lines.append(line.format(to=_receiver(plan, number) if waits else "Unsent{}"))
+        if waits:
+            lines.extend(["crew.arrive();", *([left.pop(0)] if left else []), f"crew.wait({number});"])
+        if number == last and isinstance(net.loss, CrossEntropyLoss):
             lines.append(_cross_entropy(plan, own))
     return [*lines, "team.arrive();", *left, f"team.wait({len(phases)});"]
+
+
+def _widths(plan: PersistentPlan) -> list[int]:
+    """Features of the results that the blocks of a cluster pass on before each of its waits."""
+    widths = [each.outputs for each in plan.layers] + [each.inputs for each in plan.layers[:0:-1]]
+    return widths[: crew_waits(len(plan.layers))]
+
+
+def counted_team(plan: PersistentPlan) -> str:
+    """Lines that declare the blocks of a cluster which send their results."""
+    widths = _widths(plan)
+    absent = ", ".join(str(plan.cluster - -(-width // slice_of(width, plan.cluster))) for width in widths)
+    return (
+        f"    __shared__ Barrier arrivals[{len(widths)}];\n    CountedTeam<{plan.cluster}, {len(widths)}> crew("
+        f"arrivals, arrived, [](int wait) {{ constexpr int absent[] = {{{absent}}}; return absent[wait]; }});"
+    )
+
+
+def _announcement(plan: PersistentPlan) -> str:
+    """Line that announces the bytes of each wait: whole quads of a row for each sample."""
+    quads = ", ".join(str(-(-width // 4)) for width in _widths(plan))
+    return (
+        f"crew.begin(step, [&](int wait) {{ constexpr int quads[] = {{{quads}}}; return 16 * mine * quads[wait]; }});"
+    )
+
+
+def _receiver(plan: PersistentPlan, number: int) -> str:
+    """Last argument of a phase: how its results reach the other blocks before a wait."""
+    return f"Sent{{crew.at({number})}}" if plan.sends else "Stored{}"
 
 
 def _place(plan: PersistentPlan, name: str) -> str:
@@ -67,10 +99,11 @@ def _forward(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], num
         target = f"targets == nullptr ? {own('x', 0)} : targets, targets == nullptr ? nullptr : label + from"
         gradient = own(f"g{number}", number)
         return (
-            f"held_reconstruct{shape}({source}, {weights}, {target}, {stays}, {to}, {gradient}, {sums}, own, mine, n);"
+            f"held_reconstruct{shape}({source}, {weights}, {target}, {stays}, {to}, {gradient}, {sums}, own, mine, n, "
+            "{to});"
         )
     out = "nullptr" if is_last else own(f"y{number}", number)
-    return f"held_forward{shape}({source}, {weights}, {stays}, {to}, {out}, {sums}, mine);"
+    return f"held_forward{shape}({source}, {weights}, {stays}, {to}, {out}, {sums}, mine, {{to}});"
 
 
 def _cross_entropy(plan: PersistentPlan, own: Callable[[str, int], str]) -> str:
@@ -78,7 +111,8 @@ def _cross_entropy(plan: PersistentPlan, own: Callable[[str, int], str]) -> str:
     each, last = plan.layers[-1], len(plan.layers)
     shape = f"<{each.outputs}, {plan.cluster}, {str(each.relu).lower()}>"
     logits, gradient = _place(plan, f"to{last}"), own(f"g{last}", last)
-    return f"held_cross_entropy{shape}({logits}, label + from, {_place(plan, 'g')}, {gradient}, own, mine, n);"
+    labels = "label + from, labels_ahead"
+    return f"held_cross_entropy{shape}({logits}, {labels}, {_place(plan, 'g')}, {gradient}, own, mine, n);"
 
 
 def _input_gradient(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], number: int) -> str:
@@ -90,4 +124,4 @@ def _input_gradient(net: Net, plan: PersistentPlan, own: Callable[[str, int], st
     weights = _place(plan, f"{'b' if plan.cluster > 1 else 'w'}{number}")
     places = ", ".join(_place(plan, name) for name in (f"own{number - 1}", "own", f"to{number + 1}"))
     out = own(f"g{number - 1}", number - 1)
-    return f"held_input_gradient{shape}({source}, {weights}, {places}, {out}, {_place(plan, 'sums')}, mine);"
+    return f"held_input_gradient{shape}({source}, {weights}, {places}, {out}, {_place(plan, 'sums')}, mine, {{to}});"

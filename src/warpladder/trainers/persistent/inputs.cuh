@@ -17,6 +17,15 @@ struct Division {
     static constexpr int ROWS = (BATCH + BLOCKS - 1) / BLOCKS;  // samples that a block owns
     static __device__ __forceinline__ int rank() { return BLOCKS == 1 ? 0 : blockIdx.x % BLOCKS; }
     static __device__ __forceinline__ int first() { return rank() * SLICE; }
+    // Samples of n that this block owns, and blocks that own some.
+    static __device__ __forceinline__ int owned(int n) { return max(0, min(ROWS, n - rank() * ROWS)); }
+    static __device__ __forceinline__ int owners(int n) { return (n + ROWS - 1) / ROWS; }
+    // Bytes that other blocks send this one before a step's first wait, partial outputs, and before its second one,
+    // gradients and losses.
+    static __device__ __forceinline__ int bytes(int wait, int n) {
+        if (wait == 0) return 4 * OUTS * BLOCKS * owned(n);
+        return 4 * OUTS * (n - owned(n)) + (rank() == 0 ? 16 * owners(n) : 0);
+    }
 };
 
 // Parameters or one of the slots of the layer between the flat array, weight (OUT, IN) at w_at and bias (OUT,) at b_at,
@@ -37,22 +46,19 @@ struct SliceGather {
     const Pixel* samples;
     const int* labels;
     float scale;
-    const unsigned* orders;
-    int count, batch, steps;
+    Choice choice;
     int* rows;  // (BATCH,) in shared memory: the samples' numbers in the training set
-    int epoch = -1, n = 0, label = 0;
-    Order order;
+    int n = 0, label = 0, ahead = -1;  // ahead: the thread's first sample of the next step
     Quad<Pixel> held[HELD];
 
     // Request the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
     __device__ __forceinline__ int start(int step) {
-        if (step / steps != epoch) {
-            epoch = step / steps;
-            order = Order(orders + epoch * ORDER_WORDS);
-        }
-        const int from = step % steps * batch;
-        n = min(batch, count - from);
-        for (int m = threadIdx.x; m < n; m += THREADS) rows[m] = order[from + m];
+        const int* const chosen = choice.of(step);
+        n = choice.size(step);
+        if (threadIdx.x < n) rows[threadIdx.x] = ahead >= 0 ? ahead : chosen[threadIdx.x];
+        for (int m = threadIdx.x + THREADS; m < n; m += THREADS) rows[m] = chosen[m];
+        const bool more = step + 1 < choice.last && threadIdx.x < choice.size(step + 1);
+        ahead = more ? chosen[choice.batch + threadIdx.x] : -1;
         __syncthreads();
         if (threadIdx.x < n) label = labels[rows[threadIdx.x]];
 #pragma unroll
@@ -105,26 +111,37 @@ private:
 };
 
 // Partial outputs of the block's inputs: those of sample m go to its owner's `received` (BLOCKS, ROWS, G_LINE).
-template <class T, class D>
-__device__ __noinline__ void partial_outputs(const float* x, const float* w, float* received, float* parts, int n) {
+template <class T, class D, class To>
+__device__ __noinline__ void partial_outputs(
+    const float* x, const float* w, float* received, float* parts, int n, To to
+) {
     const HeldRows<D::LINE, true> samples = {x, n}, weights = {w, D::OUT};
-    each_product<T, D::OUTS>(samples, weights, n, D::SLICE, parts, [&](float sum, int m, int o) {
-        if (o >= D::OUT) return;
-        float* const to = of_block<D::BLOCKS>(received, m / D::ROWS);
-        to[(D::rank() * D::ROWS + m % D::ROWS) * D::G_LINE + o] = sum;
-    });
+    for (int m0 = 0; m0 < n; m0 += T::ROWS)
+        for (int n0 = 0; n0 < D::OUTS; n0 += T::COLUMNS) {
+            const Sums<T> sums = multiply_held<T>(samples, weights, m0, n0, D::SLICE, parts);
+            for (int i = 4 * threadIdx.x; i < T::SIZE; i += 4 * THREADS) {
+                const int m = m0 + i / T::COLUMNS, o = n0 + i % T::COLUMNS;
+                if (m < n && o < D::OUTS)
+                    to.template put<D::BLOCKS>(
+                        received + (D::rank() * D::ROWS + m % D::ROWS) * D::G_LINE + o, m / D::ROWS, sums.four(i)
+                    );
+            }
+            __syncthreads();
+        }
 }
 
-// Losses and hits of the blocks, in the shared memory of the first: (BLOCKS,).
-struct Losses {
-    double* lost;
-    long long* hits;
+// A block's loss and hits, as they lie in the shared memory of the first block: (BLOCKS,).
+struct alignas(16) Loss {
+    double lost;
+    long long hits;
 };
 
 // The owner's part: outputs, softmax cross-entropy, and the gradient by the outputs before a ReLU, which goes to the
-// rows g of all blocks. The sum of the own samples' losses goes to the first block.
-template <class D, bool RELU>
-__device__ __noinline__ void owned_losses(float* received, const int* label, float* g, Losses losses, int n) {
+// rows g of all blocks. The sum of the own samples' losses goes to the first block. outputs: (ROWS, G_LINE).
+template <class D, bool RELU, class To>
+__device__ __noinline__ void owned_losses(
+    const float* received, const int* label, float* outputs, float* g, float* losses, int n, To to
+) {
     __shared__ double lost[THREADS / 32];
     __shared__ int hits[THREADS / 32];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -132,11 +149,13 @@ __device__ __noinline__ void owned_losses(float* received, const int* label, flo
     int hit = 0;
     for (int r = warp; r < D::ROWS && D::rank() * D::ROWS + r < n; r += THREADS / 32) {
         const int m = D::rank() * D::ROWS + r;
-        float* const logits = received + r * D::G_LINE;
+        const float* const partial = received + r * D::G_LINE;
+        float* const logits = outputs + r * D::G_LINE;
         float* const own = g + m * D::G_LINE;
         for (int c = lane; c < D::OUT; c += 32) {
-            float sum = logits[c];
-            for (int other = 1; other < D::BLOCKS; ++other) sum += logits[other * D::ROWS * D::G_LINE + c];
+            float sum = partial[c];
+#pragma unroll
+            for (int other = 1; other < D::BLOCKS; ++other) sum += partial[other * D::ROWS * D::G_LINE + c];
             logits[c] = RELU ? relu(sum) : sum;
         }
         __syncwarp();
@@ -148,38 +167,37 @@ __device__ __noinline__ void owned_losses(float* received, const int* label, flo
         constexpr int QUADS = D::OUTS / 4;
         for (int i = QUADS + lane; i < D::BLOCKS * QUADS; i += 32) {
             const int at = m * D::G_LINE + i % QUADS * 4;
-            float* const to = of_block<D::BLOCKS>(g, (D::rank() + i / QUADS) % D::BLOCKS);
-            *reinterpret_cast<float4*>(to + at) = *reinterpret_cast<const float4*>(g + at);
+            const float4 v = *reinterpret_cast<const float4*>(g + at);
+            to.template put<D::BLOCKS>(g + at, (D::rank() + i / QUADS) % D::BLOCKS, v);
         }
         loss += one;
         hit += right;
     }
     if (lane == 0) lost[warp] = loss, hits[warp] = hit;
-    for (int i = n * D::OUTS + threadIdx.x; i < (n + 3) / 4 * 4 * D::OUTS; i += THREADS)
-        g[i / D::OUTS * D::G_LINE + i % D::OUTS] = 0.0f;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        double sum = 0.0;
-        long long all = 0;
-        for (int v = 0; v < THREADS / 32; ++v) sum += lost[v], all += hits[v];
-        float* const first = of_block<D::BLOCKS>(reinterpret_cast<float*>(losses.lost), 0);
-        reinterpret_cast<double*>(first)[D::rank()] = sum;
-        reinterpret_cast<long long*>(first)[D::BLOCKS + D::rank()] = all;
+    if (threadIdx.x == 0 && D::owned(n) > 0) {
+        Loss sum = {0.0, 0};
+        for (int v = 0; v < THREADS / 32; ++v) sum.lost += lost[v], sum.hits += hits[v];
+        to.template put<D::BLOCKS>(losses + 4 * D::rank(), 0, *reinterpret_cast<const float4*>(&sum));
     }
 }
 
 // The batch's mean loss and its count of correct samples, by one thread of the first block.
 template <class D>
-__device__ __forceinline__ void write_losses(Losses losses, int n, double* loss, long long* correct) {
+__device__ __forceinline__ void write_losses(const float* losses, int n, double* loss, long long* correct) {
     if (D::rank() != 0 || threadIdx.x != 0) return;
     double sum = 0.0;
     long long count = 0;
-    for (int i = 0; i < D::BLOCKS; ++i) sum += losses.lost[i], count += losses.hits[i];
+    for (int i = 0; i < D::owners(n); ++i) {
+        const Loss own = reinterpret_cast<const Loss*>(losses)[i];
+        sum += own.lost, count += own.hits;
+    }
     *loss = sum / n;
     *correct = count;
 }
 
 // dw = g^T x of the block's inputs, and the step of its weights w, with slots v and u (null where there are fewer).
+// Rows of g beyond the batch are finite, and those of x zero.
 template <class T, class D, class Rule>
 __device__ __noinline__ void step_slice(
     const float* g, const float* x, Stepper<Rule> stepper, float* parts, int n

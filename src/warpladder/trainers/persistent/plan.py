@@ -28,6 +28,10 @@ MARGIN = 1.05
 #: Factor of the estimates of plans with weights in shared memory, which are off by up to 12 %.
 HELD_MARGIN = 1.1
 
+#: How blocks of a cluster pass on their results if nothing else is requested; waits of a step for which there can be
+#: barriers if they send them; and the cycles of a wait that sending saves, those of an arrival's fence.
+EXCHANGE, MOST_WAITS, FENCE = "stored", 32, 950
+
 #: Part of all blocks that a layer's weight gradient gets at least, however small it is: tiles are dealt in turn.
 LEAST_PORTION = 20
 
@@ -58,6 +62,8 @@ class PersistentPlan:
     cycles : estimated cycles of a step.
     held : offsets of weights and activations in shared memory; None if they stay in global memory.
     divided : offsets of a layer whose inputs are divided over one cluster; None if they are not.
+    sends : True if blocks of a cluster send their results to barriers of each other, False if the cluster's own
+        barrier makes stores visible.
     """
 
     layers: tuple[LinearLayer, ...]
@@ -72,6 +78,7 @@ class PersistentPlan:
     cycles: float
     held: HeldPlan | None = None
     divided: InputsPlan | None = None
+    sends: bool = False
 
 
 def layers(net: Net) -> tuple[LinearLayer, ...] | str:
@@ -109,7 +116,7 @@ def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | Non
 
 def plans(
     net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None,
-    cluster: int | None = None, weights: str | None = None, slots: int = 2,
+    cluster: int | None = None, weights: str | None = None, exchange: str | None = None, slots: int = 2,
 ) -> list[PersistentPlan]:  # fmt: skip
     """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
     that divide the batch, with weights in global or shared memory. The grid is first unless another one is faster by
@@ -126,6 +133,8 @@ def plans(
     weights : {"global", "shared"}, optional
         Memory from which phases read weights; by default plans of both. Weights are in shared memory only if
         clusters divide the batch, or one cluster divides the inputs of a single layer.
+    exchange : {"stored", "sent"}, optional
+        How blocks of a cluster with weights in shared memory pass on their results; `EXCHANGE` by default.
     slots : int
         Slots of the optimizer.
     """
@@ -157,7 +166,22 @@ def plans(
                 for rows in shares(batch, size, blocks or processors)
             ]
             found += sorted(filter(None, divided), key=_rank)[: 1 if wait is None else None]
-    return sorted(filter(None, found), key=_rank)
+    exchanged = (_exchanged(plan, exchange) for plan in filter(None, found))
+    return sorted(filter(None, exchanged), key=_rank)
+
+
+def _exchanged(plan: PersistentPlan, exchange: str | None) -> PersistentPlan | None:
+    """A plan whose blocks send their results instead of storing them, if that is requested; None if they cannot."""
+    waits = 2 if plan.divided is not None else crew_waits(len(plan.layers))
+    can_send = plan.cluster > 1 and (plan.held is not None or plan.divided is not None) and waits <= MOST_WAITS
+    if (exchange or EXCHANGE) == "sent" and can_send:
+        return replace(plan, sends=True, cycles=plan.cycles - waits * FENCE)
+    return None if exchange == "sent" else plan
+
+
+def crew_waits(count: int) -> int:
+    """Waits of a step in which clusters wait for themselves alone, with weights in shared memory and so many layers."""
+    return max(1, 2 * count - 2)
 
 
 def _rank(plan: PersistentPlan) -> float:

@@ -96,6 +96,17 @@ struct Sums {
         for (int part = 1; part < T::PARTS; ++part) sum += parts[part * T::SIZE + i];
         return sum;
     }
+
+    // Numbers i to i + 3, i a multiple of four.
+    __device__ __forceinline__ float4 four(int i) const {
+        float4 sum = *reinterpret_cast<const float4*>(parts + i);
+#pragma unroll
+        for (int part = 1; part < T::PARTS; ++part) {
+            const float4 v = *reinterpret_cast<const float4*>(parts + part * T::SIZE + i);
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+        return sum;
+    }
 };
 
 // Write a thread's 4 x 4 sums to shared memory; where a warp has several groups, their sums are added up before.

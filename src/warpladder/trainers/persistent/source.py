@@ -17,7 +17,7 @@ from ...nets import CrossEntropyLoss, Net
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
 from .by_inputs import inputs_text
-from .held_source import held_phases, held_samples
+from .held_source import counted_team, held_phases, held_samples
 from .plan import PersistentPlan
 from .products import PhaseTile
 
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
     int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
     const float4* numbers, int constant,
-    float* work, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
+    float* work, int* chosen, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
 ) {{
     {team_type} team{team_arguments};
 {crew}
@@ -49,9 +49,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const Parts own = {{loss == nullptr ? nullptr : lost + {own}, hits + {own}}};
     const int thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
 {pointers}
-    Gather<{pixel}, {inputs}, line({inputs}), {held}{warps}> gather = {{
-        samples, labels, scale, orders, count, batch, steps
-    }};
+    const Choice choice = {{chosen, first, first + total, count, batch, steps}};
+    choice.fill(orders, thread, threads);
+    team.meet(0);
+    Gather<{pixel}, {inputs}, line({inputs}), {held}{warps}> gather = {{samples, labels, scale, choice}};
     int n = gather.start(first);
 {into_rows}
     gather.finish(x_even, target{also});
@@ -123,7 +124,7 @@ def _divided(net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan
         "step": (optimizer.folder() / "step.cu").as_posix(), "pixel": PIXELS[samples], "rule": _rule(optimizer),
     }  # fmt: skip
     places = starts[f"{layer.number}.weight"], starts[f"{layer.number}.bias"]
-    return inputs_text(plan.divided, layer, plan.blocks, len(optimizer.slots), places, words)
+    return inputs_text(plan.divided, layer, plan.blocks, len(optimizer.slots), places, words, plan.sends)
 
 
 def waits(plan: PersistentPlan) -> list[str]:
@@ -145,7 +146,10 @@ def _teams(plan: PersistentPlan) -> dict[str, str]:
         words = f"{plan.blocks} blocks that wait as a cluster"
     if plan.rows is None:
         return kind | {"team": words, "crew": "    constexpr int from = 0;", "own": "0", "mine": "n"}
-    clusters = f"    ClusterTeam<{plan.cluster}> crew;\n    const int from = blockIdx.x / {plan.cluster} * {plan.rows};"
+    crew = f"    ClusterTeam<{plan.cluster}> crew;"
+    if plan.sends:
+        crew = counted_team(plan)
+    clusters = f"{crew}\n    const int from = blockIdx.x / {plan.cluster} * {plan.rows};"
     if plan.held is not None:
         clusters += f"\n    float* const held = tile_memory();\n    float* const held_x = held + {held_samples(plan)};"
     return kind | {

@@ -1,5 +1,6 @@
 // The blocks that train together, and how they wait for each other.
 #pragma once
+#include "bulk.cuh"
 #include "sync.cuh"
 
 // Cycles after which a wait for other blocks gives up: about two seconds, a thousand times the longest step.
@@ -59,6 +60,15 @@ struct ClusterTeam : Blocks {
     }
 };
 
+// A wait in vain: its number in a step plus one, the step, and the block go to arrived[1] to [3]. The first block leaves
+// them; later ones find them. It is static, so that a team stays in registers.
+static __device__ __noinline__ void report_lost(unsigned* arrived, int number, int step) {
+    if (atomicCAS(arrived + 1, 0u, number + 1u) == 0u) {
+        arrived[2] = step;
+        arrived[3] = blockIdx.x;
+    }
+}
+
 // All blocks of the grid. They count their arrivals in arrived[0], zero before the launch. A wait is two calls,
 // arrive() after a block's results are written, and wait() before it needs those of others: what lies between costs
 // nothing while others are late. A wait that others do not end within PATIENCE is reported in arrived[1] to [3]: its
@@ -90,7 +100,7 @@ struct GridTeam : Blocks {
             while (static_cast<int>(load_acquire(arrived) - target) < 0)
                 if (clock64() - began > PATIENCE) {
                     lost = true;
-                    report(arrived, number, step);
+                    report_lost(arrived, number, step);
                     break;
                 }
         }
@@ -102,14 +112,58 @@ struct GridTeam : Blocks {
         arrive();
         wait(number);
     }
+};
 
-private:
-    // The first block whose wait was in vain leaves its number; later ones find it. It is static, so that the team
-    // stays in registers.
-    static __device__ __noinline__ void report(unsigned* arrived, int number, int step) {
-        if (atomicCAS(arrived + 1, 0u, number + 1u) == 0u) {
-            arrived[2] = step;
-            arrived[3] = blockIdx.x;
+#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
+
+// The blocks of one cluster that wait for the bytes they send each other, at one barrier for each of the WAITS waits of
+// a step. What a block sends makes no fence: an arrival at the cluster's own barrier would be held up until all of the
+// block's writes are visible to the whole GPU. Each block announces at the beginning of a step how many bytes it gets. A
+// block that has nothing to send before a wait arrives at all barriers instead, so that no block sends to where an
+// earlier number may still be on its way. Blocks meet in another wait before they send at the same barriers again.
+template <int SIZE, int WAITS>
+struct CountedTeam : Blocks {
+    static_assert(SIZE > 1 && WAITS <= 32, "a thread of the first warp for each wait");
+    Barrier* arrivals;  // (WAITS,) in shared memory
+    unsigned* arrived;
+    unsigned parity = 1;
+    int step = 0;
+    bool lost = false;
+
+    // absent(i): blocks that have nothing to send before wait number i + 1.
+    template <class F>
+    __device__ CountedTeam(Barrier* barriers, unsigned* count, const F& absent)
+        : Blocks{static_cast<int>(blockIdx.x % SIZE), SIZE}, arrivals(barriers), arrived(count) {
+        if (threadIdx.x < WAITS) {
+            barrier_init(arrivals + threadIdx.x, 1 + absent(static_cast<int>(threadIdx.x)));
+            barriers_ready();
         }
     }
+
+    // A wait of the hardware's: all blocks have come, and all that they have written is there.
+    __device__ __forceinline__ void meet(int) { cluster_sync(); }
+
+    // Begin a step: bytes(i) is what the block gets before wait number i + 1.
+    template <class F>
+    __device__ __forceinline__ void begin(int now, const F& bytes) {
+        step = now, parity ^= 1;
+        if (threadIdx.x < WAITS) barrier_expect(arrivals + threadIdx.x, bytes(static_cast<int>(threadIdx.x)));
+    }
+
+    // The barrier of a wait, at which what is sent before it arrives.
+    __device__ __forceinline__ Barrier* at(int number) const { return arrivals + number - 1; }
+
+    __device__ __forceinline__ void arrive() {}
+    __device__ __forceinline__ void wait(int number) {
+        if (lost) return;
+        const long long began = clock64();
+        while (!barrier_ended_in_cluster(at(number), parity))
+            if (clock64() - began > PATIENCE) {
+                lost = true;
+                report_lost(arrived, number, step);
+                break;
+            }
+    }
 };
+
+#endif

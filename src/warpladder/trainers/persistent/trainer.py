@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 #: Steps of a launch over several epochs, at most: its log and its settings lie in memory, and Ctrl-C waits for its end.
 STEPS = 8192
 
+#: Samples of such a launch, at most, unless one epoch has more: their numbers are found before the first step.
+CHOSEN = 1 << 22
+
 
 class PersistentTrainer(KernelTrainer):
     """Trainer with one launch for many steps, instead of one for each layer, direction and step.
@@ -49,13 +52,16 @@ class PersistentTrainer(KernelTrainer):
         Blocks of a cluster if wait is "both"; the plan's if None.
     weights : {"global", "shared"} or None
         Memory from which phases read weights; the plan's if None.
+    exchange : {"stored", "sent"} or None
+        How blocks of a cluster pass on their results; the plan's if None.
     """
 
     def __init__(
         self, net: Net, config: TrainConfig, state: State, device: Device,
         blocks: int | None = None, wait: str | None = None, cluster: int | None = None, weights: str | None = None,
+        exchange: str | None = None,
     ) -> None:  # fmt: skip
-        self.blocks, self.wait, self.cluster, self.weights = blocks, wait, cluster, weights
+        self.blocks, self.wait, self.cluster, self.weights, self.exchange = blocks, wait, cluster, weights, exchange
         super().__init__(net, config, state, device, TABLE, "resident")
 
     def _release(self) -> None:
@@ -65,9 +71,9 @@ class PersistentTrainer(KernelTrainer):
         self.launches: dict[tuple[int, int, bool], Launch] = {}
 
     @property
-    def _requested(self) -> tuple[int | None, str | None, int | None, str | None]:
-        """Options of the plan: blocks, wait, cluster and weights."""
-        return self.blocks, self.wait, self.cluster, self.weights
+    def _requested(self) -> tuple[int | None, str | None, int | None, str | None, str | None]:
+        """Options of the plan: blocks, wait, cluster, weights and exchange."""
+        return self.blocks, self.wait, self.cluster, self.weights, self.exchange
 
     def on_device(self, device: Device) -> PersistentTrainer:
         start = State(np.zeros(self.net.param_count, np.float32))
@@ -104,11 +110,15 @@ class PersistentTrainer(KernelTrainer):
         start, device, samples = perf_counter(), self.device, self.samples
         self.plan = plan
         self.epoch = max(1, self.config.steps(samples))
-        self.together = max(1, STEPS // self.epoch)
+        self.together = max(1, min(STEPS // self.epoch, CHOSEN // (self.epoch * self.batch)))
         entries = self.together * self.epoch
         work = initial_work(plan, self.batch, len(self.slots))
         device.check_room(
-            {"data": dataset.train_x.nbytes + 4 * samples, "activations": work.nbytes, "log": 16 * entries}
+            {
+                "data": dataset.train_x.nbytes + 4 * samples + 4 * entries * self.batch,
+                "activations": work.nbytes,
+                "log": 16 * entries,
+            }
         )
         self.epoch_log = DeviceEpochLog(device, self.step, entries)
         self.settings = StepSettings(device, self.config, samples, self.epoch_log.entries)
@@ -118,6 +128,7 @@ class PersistentTrainer(KernelTrainer):
             "stored": device.array(np.ascontiguousarray(dataset.train_x), "data"),
             "words": device.zeros((self.together * ORDER_WORDS,), np.uint32, "data"),
             "work": device.array(work, "activations"),
+            "chosen": device.zeros((entries * self.batch,), np.int32, "data"),
             "arrived": device.zeros((4,), np.uint32, "workspace"),
             "target": device.zeros((2 * self.batch,), np.int32, "activations"),
             "lost": device.zeros((max(plan.blocks, self.batch * plan.layers[-1].outputs),), np.float64, "workspace"),
@@ -211,7 +222,8 @@ class PersistentTrainer(KernelTrainer):
             plan.blocks, THREADS, arrays["stored"], self.scale, arrays.get("labels"), arrays.get("targets"),
             arrays["words"], self.samples,
             self.batch, first, self.epoch, count, self.params, slot1, slot2, limit(self.config), self.settings.numbers,
-            int(self.config.steady), arrays["work"], arrays["target"], arrays["arrived"], arrays["lost"],
+            int(self.config.steady), arrays["work"], arrays["chosen"],
+            arrays["target"], arrays["arrived"], arrays["lost"],
             arrays["hits"], log.loss if has_loss else None,
             log.correct if has_loss else None, shared=plan.shared, cooperative=plan.in_grid,
             cluster=plan.cluster,
@@ -222,6 +234,7 @@ class PersistentTrainer(KernelTrainer):
         if self.epoch_log is not None and self.settings is not None:
             held["log"] += self.epoch_log.logged.nbytes + self.settings.numbers.nbytes
         for name, what in (("stored", "data"), ("labels", "data"), ("targets", "data"), ("words", "data"),
+                           ("chosen", "data"),
                            ("work", "activations"),
                            ("target", "activations"),
                            ("lost", "workspace"), ("hits", "workspace")):  # fmt: skip

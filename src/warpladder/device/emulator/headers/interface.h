@@ -173,6 +173,7 @@ EMU_EXPORT void emu_wait_for_copies(unsigned pending);
 // alone.
 EMU_EXPORT void emu_phase_init(void* barrier, unsigned count, const char* file, int line);
 EMU_EXPORT void emu_phase_arrive(void* barrier, unsigned bytes, int rank, const char* file, int line);
+EMU_EXPORT void emu_phase_read(void* barrier, int rank, const char* file, int line);  // releases no writes
 EMU_EXPORT void emu_phase_wait(void* barrier, unsigned parity, const char* file, int line);
 // Several arrivals, or announced bytes alone; returns the number of the phase. Its end is waited for by the number.
 EMU_EXPORT uint32_t emu_phase_arrivals(void* barrier, unsigned count, unsigned bytes, const char* file, int line);
@@ -182,6 +183,7 @@ EMU_EXPORT int emu_phase_ended(void* barrier, uint32_t phase, const char* file, 
 EMU_EXPORT uint32_t emu_phase_number(void* barrier, const char* file, int line);
 EMU_EXPORT void emu_copy_tile(void* to, const void* map, unsigned axes, int column, int row, int line_of_rows,
     int image, void* barrier, unsigned blocks, const char* file, int line);
+EMU_EXPORT void emu_send(void* to, const void* value, unsigned bytes, void* barrier, const char* file, int line);
 EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks,
     const char* file, int line);
 EMU_EXPORT void emu_proxy_fence();

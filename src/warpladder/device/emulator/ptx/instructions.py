@@ -10,6 +10,7 @@ from .operands import Operand, PtxError
 _FAMILIES = [
     (r"(addc?|subc?)\..*cc.*|(addc|subc)\..*", arithmetic.carry),
     (r"cvt\..*", arithmetic.convert),
+    (r"st\.async\..*", memory.send),
     (r"(ld|ldu|st)\..*", memory.load),
     (r"(atom|red)\..*", memory.atomic),
     (r"setp\..*", arithmetic.compare),

@@ -27,6 +27,16 @@ def load(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
     return f"{start} {fence if 'release' in words else ''}{' '.join(stores)}"
 
 
+def send(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """`st.async`: a number for another block of the cluster, whose bytes arrive at a barrier there."""
+    if "mbarrier" not in words or len(operands) != 3:
+        return None
+    kind, values = type_of(words), operands[1] if isinstance(operands[1], list) else [operands[1]]
+    numbers = ", ".join(cast(kind, each) for each in values)
+    to, barrier = (address(operands[at], ["shared"]) for at in (0, 2))
+    return f"const {kind} emu_v[] = {{{numbers}}}; emu_send({to}, emu_v, sizeof emu_v, {barrier}, {HERE});"
+
+
 def atomic(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
     kind = type_of(words)
     operation = next((word for word in words[1:] if word in _ATOMICS), "")

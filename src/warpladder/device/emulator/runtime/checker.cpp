@@ -97,13 +97,13 @@ void Checker::begin(Block& block) {
     report_unread(true);
     block.clocks.epoch = 0;
     block.clocks.stamp = ++stamp_;
-    block.clocks.known = block.clocks.fenced = nullptr;
+    block.clocks.known = block.clocks.passed = block.clocks.fenced = nullptr;
     block.clocks.learned.clear();
     block.clocks.fencing.clear();
     block.clocks.threads.assign(block.count, {});
 }
 
-bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared) {
+bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared, bool is_read) {
     if (!earlier.thread || !(earlier.bytes & now.bytes) || earlier.thread == now.thread) return false;
     if (earlier.thread < ENGINES && earlier.atomic && now.atomic && now.atomic < UNDER_WAY) {
         uint32_t its_block = (earlier.thread - 1) / threads_per_block_,
@@ -116,7 +116,7 @@ bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, boo
         bool too_narrow = !same_block && (earlier.atomic == 1 || now.atomic == 1);
         if (!volatile_lanes && !too_narrow) return false;
     }
-    return !ordered(me, earlier);
+    return !ordered(me, earlier, is_read);
 }
 
 void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic,
@@ -126,6 +126,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
     Access now{number_of(me), mine.epoch, mine.clock, code, 0, uint8_t(atomic)};
     uintptr_t end = std::min(address + size, region.high);
     uint32_t stamp = region.shared ? owner_of(me, address).clocks.stamp : launch_stamp_;
+    if (region.shared && !owner_of(me, address).live) return left(me, region, address, write, code);
     for (uintptr_t at = address & ~uintptr_t(grain - 1); at < end; at += grain) {
         Cell& cell = (*region.cells)[at];
         if (cell.stamp != stamp) {
@@ -146,7 +147,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
             race(me, region, at, cell.write, "write", now, write ? "write" : "read");
         if (write) {
             for (auto& read : cell.read)
-                if (conflict(me, read, now, region.shared)) {
+                if (conflict(me, read, now, region.shared, true)) {
                     race(me, region, at, read, "read", now, "write");
                     break;
                 }
@@ -226,7 +227,7 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
 void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     Access &first = cell.read[0], &second = cell.read[1];
     auto warp = [](const Access& access) { return (access.thread - 1) / 32; };
-    if (!first.thread || first.thread == now.thread || (first.epoch != now.epoch && ordered(me, first))) first = now;
+    if (!first.thread || first.thread == now.thread || (first.epoch != now.epoch && ordered(me, first, true))) first = now;
     else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
 }
 

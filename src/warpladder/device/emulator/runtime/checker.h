@@ -33,6 +33,7 @@ class Checker {
     void allocated(const Allocation& memory);  // by a kernel, while it runs
     void end();
     void begin(Block& block);
+    void end(Block& block);
     void barrier(Block& block);
     void cluster_barrier(Cluster& cluster);
     void grid_barrier();
@@ -47,7 +48,8 @@ class Checker {
     // work up to a moment.
     uint32_t engine() { return ENGINES | ++engines_; }
     void release(Thread& me, Known& released);
-    void acquire(Thread& me, const Known& released, uint32_t engine, uint32_t moment);
+    void acquire(Thread& me, const Known& released, const Known& passed, uint32_t engine, uint32_t moment);
+    void send(Thread& me, Known& sent);
     // number of a barrier's phases that a thread knows to have ended
     uint32_t phases_seen(Thread& me, uint32_t engine);
     void tile(const void* address, size_t size, const void* code);
@@ -69,8 +71,8 @@ class Checker {
     Allocation* holding(uintptr_t address);
     unsigned char* marks(uintptr_t address, size_t& bytes);
     Region* find(Thread& me, uintptr_t address);
-    bool ordered(Thread& me, const Access& earlier);
-    bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared);
+    bool ordered(Thread& me, const Access& earlier, bool is_read);
+    bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared, bool is_read = false);
     void remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code);
     void remember_read(Thread& me, Cell& cell, const Access& now);
     static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
@@ -82,6 +84,7 @@ class Checker {
     void unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now,
         const char* is);
     void report_unread(bool shared_only);
+    void left(Thread& me, Region& region, uintptr_t address, bool write, uint32_t code);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
     [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);
     void publish(Known& released, Block& block, uint32_t thread);
@@ -115,6 +118,7 @@ struct Checker {
     void begin(Run&) {}
     void end() {}
     void begin(Block&) {}
+    void end(Block&) {}
     void barrier(Block&) {}
     void cluster_barrier(Cluster&) {}
     void grid_barrier() {}

@@ -3,7 +3,10 @@
 //   - of its own warp, from before a __syncwarp() with that lane;
 //   - of a thread that then passed a fence and wrote atomically, if this thread read that value later, atomically; the
 //     knowledge of that thread counts too. Between the two there may be a __syncthreads(), so that one thread acts for
-//     its block. Volatile accesses count as atomic here.
+//     its block. Volatile accesses count as atomic here;
+//   - of a thread that arrived at a barrier in shared memory, if this thread waited for it there.
+// A number sent to another block (st.async) brings no knowledge of the sender's writes, since nothing makes them visible
+// before it. It brings that the sender's reads are finished, and the arrivals that it has waited for.
 #pragma once
 #ifdef EMU_CHECK
 #include <cstdint>
@@ -57,7 +60,7 @@ struct ThreadClock {
     uint32_t epoch = 0;     // the block's, for which clock and seen count
     uint32_t clock = 0;     // goes on at every fence and __syncwarp()
     uint32_t seen[32] = {};  // of each lane of the warp, the clock before which all is known
-    Known known;
+    Known known, passed;     // passed: by senders
     struct Fence {  // released by the thread's next atomic write
         int scope = -1;  // none yet
         Moment moment;
@@ -70,7 +73,7 @@ struct ThreadClock {
 
 struct Clocks {
     uint32_t epoch = 0, stamp = 0;
-    Known known;  // of all of the block's threads
+    Known known, passed;  // of all of the block's threads
     std::vector<ThreadClock> threads;
     // released by fences before the block's last barrier: any of its threads may pass it on
     Known fenced;

@@ -74,6 +74,46 @@ void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Ac
     worker_here->warn(report);
 }
 
+// An access to the shared memory of a block that has ended.
+void Checker::left(Thread& me, Region& region, uintptr_t address, bool write, uint32_t code) {
+    Report report = report_of(me, "cluster", here(me) + (write ? " writes " : " reads ") + element(region, address)
+        + " of block " + text(owner_of(me, address).index) + " at {0}, which has left the kernel", region.name);
+    report.places = {in_code(*run_, code)};
+    worker_here->warn(report);
+}
+
+// Accesses of other blocks to the shared memory of a block that ends, which none of its threads has waited for: had it
+// ended sooner, they would have come too late.
+void Checker::end(Block& block) {
+    if (!run_ || block.cluster < 2) return;
+    Known known, passed;
+    join(known, block.clocks.known);
+    join(passed, block.clocks.passed);
+    for (const ThreadClock& its : block.clocks.threads) join(known, its.known), join(passed, its.passed);
+    auto late = [&](const Access& access, bool is_read) {
+        if (!access.thread || access.thread >= ENGINES || access.atomic == TILE) return false;
+        uint32_t its_block = (access.thread - 1) / threads_per_block_;
+        auto covers = [&](const Known& of) {
+            return of && of->covers(its_block, access.thread, access.epoch, access.clock); };
+        return its_block != block.linear && !covers(known) && !(is_read && covers(passed));
+    };
+    for (Region& region : block.memory.regions())
+        for (uintptr_t at = region.low; at < region.high; at += region.cells->grain()) {
+            const Cell& cell = (*region.cells)[at];
+            if (cell.stamp != block.clocks.stamp) continue;
+            bool writes = late(cell.write, false);
+            const Access& access = writes ? cell.write : cell.read[late(cell.read[1], true)];
+            if (!writes && !late(access, true)) continue;
+            Thread& last = block.threads[0];
+            Report report = report_of(last, "cluster", thread_name(access.thread) + (writes ? " writes " : " reads ")
+                + element(region, at) + " of block " + text(block.index) + " at {0}, and nothing makes that block wait "
+                "for it: it may have left the kernel by then", region.name);
+            report.places = {in_code(*run_, access.code)};
+            worker_here->warn(report);
+            break;
+        }
+}
+
 // A read by the tensor cores, which see memory through another proxy, of a thread's write.
 void Checker::unfenced(Thread& me, Region& region, uintptr_t address, const Access& earlier, uint32_t code) {
     std::string message = "wgmma of " + here(me) + " reads " + element(region, address) + " at {0}, and "

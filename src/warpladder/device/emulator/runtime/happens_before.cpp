@@ -7,8 +7,10 @@ namespace emu {
 void Checker::barrier(Block& block) {
     Clocks& clocks = block.clocks;
     for (uint32_t thread : clocks.learned) {
-        join(clocks.known, clocks.threads[thread].known);
-        clocks.threads[thread].known = nullptr;
+        ThreadClock& its = clocks.threads[thread];
+        join(clocks.known, its.known);
+        join(clocks.passed, its.passed);
+        its.known = its.passed = nullptr;
     }
     clocks.learned.clear();
     for (uint32_t thread : clocks.fencing) {
@@ -40,7 +42,7 @@ void Checker::cluster_barrier(Cluster& cluster) {
         if (block->clocks.known) all->learn(*block->clocks.known);
         all->learn_block(block->linear, block->clocks.epoch);
     }
-    for (Block* block : cluster.blocks) block->clocks.known = all;
+    for (Block* block : cluster.blocks) block->clocks.known = all, block->clocks.passed = nullptr;
 }
 
 // All threads know all earlier accesses: the cells of global memory start anew. Those of shared memory remember what
@@ -54,7 +56,8 @@ void Checker::grid_barrier() {
         if (block.clocks.known) all->learn(*block.clocks.known);
         all->learn_block(block.linear, block.clocks.epoch);
     }
-    for (size_t i = 0; i < worker_here->resident; ++i) worker_here->blocks[i]->clocks.known = all;
+    for (size_t i = 0; i < worker_here->resident; ++i)
+        worker_here->blocks[i]->clocks.known = all, worker_here->blocks[i]->clocks.passed = nullptr;
 }
 
 ThreadClock& Checker::clock(Thread& me) {
@@ -75,15 +78,19 @@ void Checker::sync_warp(Block& block, unsigned first, unsigned lanes) {
         for (int i = 0; i < 32; ++i) seen[i] = std::max(seen[i], mine.seen[i]);
         seen[lane] = std::max(seen[lane], ++mine.clock);
     }
-    Known known;
-    for (unsigned left = lanes; left; left &= left - 1)
-        join(known, block.clocks.threads[first + unsigned(__builtin_ctz(left))].known);
+    Known known, passed;
+    for (unsigned left = lanes; left; left &= left - 1) {
+        const ThreadClock& its = block.clocks.threads[first + unsigned(__builtin_ctz(left))];
+        join(known, its.known);
+        join(passed, its.passed);
+    }
     for (unsigned left = lanes; left; left &= left - 1) {
         unsigned thread = first + unsigned(__builtin_ctz(left));
         ThreadClock& mine = block.clocks.threads[thread];
         memcpy(mine.seen, seen, sizeof seen);
-        if (known && !mine.known) block.clocks.learned.push_back(thread);
+        if ((known || passed) && !mine.known && !mine.passed) block.clocks.learned.push_back(thread);
         mine.known = known;
+        mine.passed = passed;
     }
 }
 
@@ -137,13 +144,21 @@ void Checker::release(Thread& me, Known& released) {
     mine.fence = kept;
 }
 
-void Checker::acquire(Thread& me, const Known& released, uint32_t engine, uint32_t moment) {
+void Checker::acquire(Thread& me, const Known& released, const Known& passed, uint32_t engine, uint32_t moment) {
     ThreadClock& mine = clock(me);
-    Known before = mine.known, all = std::make_shared<Knowledge>();
+    Known all = std::make_shared<Knowledge>();
+    if (!mine.known && !mine.passed) block_of(me).clocks.learned.push_back(me.linear);
     all->threads[engine] = {0, moment};
     join(all, released);
     join(mine.known, all);
-    if (!before) block_of(me).clocks.learned.push_back(me.linear);
+    join(mine.passed, passed);
+}
+
+// A number sent to another block: who waits for it knows that the sender's reads are finished, and what it waited for.
+void Checker::send(Thread& me, Known& sent) {
+    release(me, sent);
+    join(sent, clock(me).passed);
+    join(sent, block_of(me).clocks.passed);
 }
 
 uint32_t Checker::phases_seen(Thread& me, uint32_t engine) {
@@ -161,13 +176,14 @@ void Checker::proxy_fence(Thread& me) {
     mine.proxy = {mine.epoch, ++mine.clock};
 }
 
-bool Checker::ordered(Thread& me, const Access& earlier) {
+bool Checker::ordered(Thread& me, const Access& earlier, bool is_read) {
     Block& block = block_of(me);
+    const ThreadClock& mine = block.clocks.threads[me.linear];
     uint32_t number = number_of(me);
     if (earlier.thread >= ENGINES) {  // no barrier of the block orders them: a thread must have waited for them
         auto waited = [&](const Known& known) {
             return known && known->covers(~0u, earlier.thread, earlier.epoch, earlier.clock); };
-        return waited(block.clocks.known) || waited(block.clocks.threads[me.linear].known);
+        return waited(block.clocks.known) || waited(mine.known) || waited(block.clocks.passed) || waited(mine.passed);
     }
     if (earlier.thread == number) return true;
     uint32_t its_block = (earlier.thread - 1) / threads_per_block_;
@@ -178,7 +194,8 @@ bool Checker::ordered(Thread& me, const Access& earlier) {
     }
     auto knows = [&](const Known& known) { return known
         && known->covers(its_block, earlier.thread, earlier.epoch, earlier.clock); };
-    return knows(block.clocks.known) || knows(block.clocks.threads[me.linear].known);
+    return knows(block.clocks.known) || knows(mine.known)
+        || (is_read && (knows(block.clocks.passed) || knows(mine.passed)));
 }
 
 }  // namespace emu

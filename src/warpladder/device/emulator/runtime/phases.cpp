@@ -42,6 +42,13 @@ static PhaseBarrier& phase_of(Thread& me, Block& block, const void* address, con
         : "uses a barrier at {0} that lies in no shared memory", file, line);
 }
 
+// Block of the cluster in whose shared memory an address is; the thread's own where there is none.
+Block& holder(Thread& me, const void* address) {
+    for (Block* block : block_of(me).group->blocks)
+        if (block->memory.holds(address)) return *block;
+    return block_of(me);
+}
+
 // Wakes the threads that wait for a barrier; they check again whether they must wait.
 static void wake_all(Block& block, PhaseBarrier& barrier) {
     block.worker->progress();
@@ -55,7 +62,8 @@ static void end_phase(Block& block, PhaseBarrier& barrier) {
     barrier.missing = barrier.count;
 #ifdef EMU_CHECK
     join(barrier.known, barrier.released);
-    barrier.released = nullptr;
+    join(barrier.passed, barrier.sent);
+    barrier.released = barrier.sent = nullptr;
 #endif
     wake_all(block, barrier);
 }
@@ -85,7 +93,7 @@ void Worker::phase(Thread& me, void* address, uint32_t number, bool is_exact, co
             + " and does not know that phase " + std::to_string(barrier.phase - 2)
             + " has ended: had it come before that, it would not have waited, since phases two apart have the same "
             "parity", file, line);
-    checker.acquire(me, barrier.known, barrier.engine, barrier.phase);
+    checker.acquire(me, barrier.known, barrier.passed, barrier.engine, barrier.phase);
 #endif
 }
 
@@ -95,12 +103,14 @@ void leftovers(Block& block) {
         if (!barrier.under_way.empty()) {
             const Tile& tile = barrier.under_way.front();
             std::string why = "block " + text(block.index)
-                + " ends before the tile has arrived that was requested at {0}: no thread has waited for "
+                + (tile.is_sent ? " ends before the number has arrived that was sent to it at {0}"
+                : " ends before the tile has arrived that was requested at {0}") + ": no thread has waited for "
                 + called(block, address);
             block.worker->fail({"unfinished copy", why, "", text(block.index), text(tile.thread),
                 {{nullptr, 0, tile.code}}});
         }
     unfinished_products(block);
+    checker.end(block);
 }
 
 }  // namespace emu
@@ -122,32 +132,32 @@ EMU_EXPORT void emu_phase_init(void* address, unsigned count, const char* file, 
 }
 
 static uint32_t arrive(Thread& me, void* address, unsigned count, unsigned bytes, int rank, const char* file,
-    int line) {
-    Block* block = &block_of(me);
-    if (rank >= 0) {
-        address = emu_map_shared(address, unsigned(rank), file, line);
-        block = block->group->blocks[unsigned(rank)];
-        if (!block->live)
-            refuse_phase(me, "arrives at a barrier of block " + text(block->index)
-            + " at {0}, which has left the kernel", file, line);
-    }
-    PhaseBarrier& barrier = phase_of(me, *block, address, file, line);
+    int line, [[maybe_unused]] bool has_only_read = false) {
+    if (rank >= 0) address = emu_map_shared(address, unsigned(rank), file, line);
+    Block& block = holder(me, address);
+    if (!block.live)
+        refuse_phase(me, "arrives at a barrier of block " + text(block.index) + " at {0}, which has left the kernel",
+            file, line);
+    PhaseBarrier& barrier = phase_of(me, block, address, file, line);
     if (barrier.missing < count)
-        refuse_phase(me, "arrives at " + called(*block, address) + " at {0}, in a phase in which all "
+        refuse_phase(me, "arrives at " + called(block, address) + " at {0}, in a phase in which all "
         + std::to_string(barrier.count) + " arrivals have come", file, line);
 #ifdef EMU_CHECK
     checker.access(address, 8, true, 2, __builtin_return_address(0));
-    if (count) checker.release(me, barrier.released);
+    if (count && has_only_read) checker.send(me, barrier.sent);
+    else if (count) checker.release(me, barrier.released);
 #endif
     uint32_t phase = barrier.phase;
     barrier.bytes += bytes;
     barrier.missing -= count;
-    if (count) end_phase(*block, barrier);
+    if (count) end_phase(block, barrier);
     return phase;
 }
 
 EMU_EXPORT void emu_phase_arrive(void* address, unsigned bytes, int rank, const char* file, int line) {
     arrive(self(), address, 1, bytes, rank, file, line); }
+EMU_EXPORT void emu_phase_read(void* address, int rank, const char* file, int line) {
+    arrive(self(), address, 1, 0, rank, file, line, true); }
 EMU_EXPORT uint32_t emu_phase_arrivals(void* address, unsigned count, unsigned bytes, const char* file, int line) {
     return arrive(self(), address, count, bytes, -1, file, line); }
 EMU_EXPORT void emu_phase_drop(void* address, const char* file, int line) {

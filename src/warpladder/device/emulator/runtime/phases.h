@@ -7,8 +7,8 @@
 
 namespace emu {
 
-// A requested copy of a tile, or of a contiguous piece. It arrives at the latest allowed moment: when a thread waits
-// for the barrier.
+// A requested copy of a tile or of a contiguous piece, or a number sent to another block (st.async). It arrives at the
+// latest allowed moment: when a thread waits for the barrier.
 struct Tile {
     char* to;
     TileMap map;
@@ -16,10 +16,12 @@ struct Tile {
     const void* code;  // address of the request
     uint3 thread;      // that requested it
     const char* piece = nullptr;  // source of a piece, which has no map
-    size_t length = 0;            // bytes of a piece
+    size_t length = 0;            // bytes of a piece or of what was sent
+    char sent[16] = {};           // what was sent
+    bool is_sent = false;
 
     unsigned rows() const { return unsigned(map.box[1] * map.box[2] * map.box[3]); }
-    size_t bytes() const { return piece ? length : rows() * map.box[0] * map.size; }
+    size_t bytes() const { return piece || is_sent ? length : rows() * map.box[0] * map.size; }
 };
 
 struct PhaseBarrier {
@@ -31,6 +33,7 @@ struct PhaseBarrier {
     uint32_t engine = 0;            // number of the copy engine in the checker
 #ifdef EMU_CHECK
     Known released, known;  // from arrivals in this phase; from ended phases
+    Known sent, passed;     // from senders in this phase; from ended phases: finished reads, no writes (clocks.h)
 #endif
 };
 

@@ -129,7 +129,7 @@ static void finish_group(Thread& me, unsigned pending) {
         its.groups.erase(its.groups.begin(), its.groups.begin() + done);
         its.committed -= steps, its.ended += done;
 #ifdef EMU_CHECK
-        checker.acquire(block.threads[thread], nullptr, block.warpgroups[first / THREADS].engine, its.ended);
+        checker.acquire(block.threads[thread], nullptr, nullptr, block.warpgroups[first / THREADS].engine, its.ended);
 #endif
     }
 }

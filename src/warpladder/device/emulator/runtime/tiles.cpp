@@ -39,6 +39,10 @@ static void arrive(Block& block, const Tile& tile) {
         memcpy(tile.to, tile.piece, tile.length);
         return;
     }
+    if (tile.is_sent) {
+        memcpy(tile.to, tile.sent, tile.length);
+        return;
+    }
     for (unsigned row = 0; row < tile.rows(); ++row) {
         unsigned char bytes[ROW] = {};
         auto [first, count] = part(tile);
@@ -142,4 +146,30 @@ EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void*
     checker.access(from, bytes, false, 0, tile.code);
 #endif
     begin_copy(me, tile, barrier, blocks, file, line);
+}
+
+// Sends 4, 8 or 16 bytes to a block of the cluster (st.async); they arrive with their number at its barrier.
+EMU_EXPORT void emu_send(void* to, const void* value, unsigned bytes, void* barrier, const char* file, int line) {
+    Thread& me = self();
+    Block& block = holder(me, to);
+    if (!block.memory.holds(to))
+        refuse_tile(me, "out of bounds", "sends a number at {0} to memory outside of its cluster's shared memory", file,
+            line);
+    if (!block.memory.holds(barrier))
+        refuse_tile(me, "phase", "sends a number at {0} to block " + text(block.index)
+            + " with a barrier that is not in the same block", file, line);
+    if (uintptr_t(to) % bytes) emu_misaligned(to, bytes, "number sent", file, line);
+    if (!block.live)
+        refuse_tile(me, "cluster", "sends a number at {0} to block " + text(block.index)
+            + ", which has left the kernel", file, line);
+    Tile sent{static_cast<char*>(to), {}, {}, __builtin_return_address(0), me.index};
+    sent.length = bytes, sent.is_sent = true;
+    memcpy(sent.sent, value, bytes);
+    PhaseBarrier& arrival = phase_of(me, block, barrier, file, line);
+#ifdef EMU_CHECK
+    checker.send(me, arrival.sent);
+    checker.tile(to, bytes, sent.code);
+#endif
+    arrival.under_way.push_back(sent);
+    wake_all(block, arrival);
 }
