@@ -106,7 +106,12 @@ def inputs_plan(layer: LinearLayer, batch: int, blocks: int, slots: int) -> Inpu
 
 
 def inputs_text(
-    plan: InputsPlan, layer: LinearLayer, blocks: int, slots: int, at: tuple[int, int], words: dict[str, object],
+    plan: InputsPlan,
+    layer: LinearLayer,
+    blocks: int,
+    slots: int,
+    at: tuple[int, int],
+    words: dict[str, object],
     sends: bool,
 ) -> str:
     """CUDA text of the kernel; at : offsets of weight and bias in the flat parameters; sends : of the plan."""

@@ -23,6 +23,7 @@ extern "C" __global__ void waits_for_the_phase_before(float* y) {
     } else {
         barrier_ended_in_cluster(&arrived, 1);
         y[threadIdx.x] = numbers[threadIdx.x];  // <-
+        __syncthreads();
         barrier_ended_in_cluster(&arrived, 0);
     }
     cluster_sync();
