@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 import threading
@@ -34,7 +35,18 @@ from warpladder.proof.cases import Cases
 from warpladder.proof.verdict import Verdict
 from warpladder.results import Checked, load
 from warpladder.rungs.base import Rung
-from warpladder.timing import climb, entry, measure, peak_memory, proof_cache, proofs_ahead, repeat, schedule, task
+from warpladder.timing import (
+    climb,
+    entry,
+    measure,
+    parallel_proofs,
+    peak_memory,
+    proof_cache,
+    proofs_ahead,
+    repeat,
+    schedule,
+    task,
+)
 from warpladder.timing.entry import TimedEntry
 from warpladder.timing.entry_result import doubt
 from warpladder.timing.parallel_proofs import ConcurrentProofs
@@ -848,7 +860,88 @@ def test_concurrent_proofs_stop_while_something_is_timed(net, data):
         proofs.add([NUMPY])
     finally:
         proofs.close()
-    assert proofs._children == set()
+    assert not proofs._children
+
+
+class PausedProcess:
+    """Process that never ends; while its output is waited for, a clock moves, and pauses come."""
+
+    def __init__(self, proofs, patch, pauses):
+        self.proofs, self.pauses, self.now, self.sent = proofs, list(pauses), 1000.0, []
+        patch.setattr(parallel_proofs, "perf_counter", lambda: self.now)
+
+    def communicate(self, text, timeout):
+        self.sent.append(text)
+        running, paused = self.pauses.pop(0) if self.pauses else (timeout, 0)
+        assert running <= timeout, "it would have been ended before"
+        self.now += running
+        if paused:
+            with self.proofs.paused():
+                self.now += paused
+        raise subprocess.TimeoutExpired("a proof", timeout)
+
+
+@pytest.mark.parametrize("pauses", [[], [(10, 500)], [(100, 90), (79, 1000), (0.5, 1)]])
+def test_pauses_do_not_count_in_the_limit_of_a_proof(pauses, net, data, monkeypatch):
+    proofs = ConcurrentProofs(ClimbTask(net, data, CONFIG, 1, 1, 0.1), 2)
+    try:
+        process: Any = PausedProcess(proofs, monkeypatch, pauses)
+        with pytest.raises(subprocess.TimeoutExpired):
+            proofs._output(process, "the order")
+        assert process.now == pytest.approx(1000 + parallel_proofs.LIMIT + sum(paused for _, paused in pauses))
+        assert process.sent == ["the order", *[None] * len(pauses)]
+    finally:
+        proofs.close()
+
+
+def test_a_proof_that_is_given_up_ends_and_gives_no_verdict(net, data, monkeypatch):
+    forever = "import time; print('begun', flush=True); time.sleep(1e6)"
+    real, started = subprocess.Popen, []
+
+    def sleeping(command, **more):
+        started.append(real([sys.executable, "-c", forever], **more))
+        return started[-1]
+
+    monkeypatch.setattr("subprocess.Popen", sleeping)
+    proofs = ConcurrentProofs(ClimbTask(net, data, CONFIG, 1, 1, 0.1), 1)
+    try:
+        proofs.add([find("native"), find("loops")])
+        assert proofs.next(time.perf_counter() + 0.5) is None
+        proofs.drop({"native", "loops"})
+        assert proofs.waiting == set() and proofs.next() is None
+        assert started[0].wait(timeout=10) == -signal.SIGKILL
+        monkeypatch.setattr("subprocess.Popen", real)
+        proofs.add([NUMPY])
+        name, checked = proofs.next() or ("", None)
+        assert name == "numpy" and checked is not None and len(started) == 1
+    finally:
+        proofs.close()
+
+
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_data_whose_samples_have_weights_are_proven_in_this_process(is_weighted, net, data, monkeypatch):
+    """The copy for processes of their own lacks the weights."""
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    begun: list[str] = []
+
+    class Noted(ConcurrentProofs):
+        def add(self, rungs: Any) -> None:
+            begun.extend(each.name for each in rungs)
+
+    monkeypatch.setattr(proofs_ahead, "ConcurrentProofs", Noted)
+    weights = np.linspace(0.5, 2, len(data.train_x)).astype(np.float32)
+    weighed = ClimbTask(net, data.but(train_weight=weights) if is_weighted else data, CONFIG, 1, 1, 0.1)
+    ahead = proofs_ahead.ProofsAhead(weighed, lambda entry: 1, lambda doing: None)
+    entries = [TimedEntry(each, weighed) for each in (NUMPY, find("loops"))]
+    try:
+        ahead.begin(entries)
+        ahead.prove(entries[0], entries[1:], math.inf)
+        assert begun == ([] if is_weighted else ["numpy", "loops", "numpy"]) and not ahead.waiting
+    finally:
+        ahead.end()
+    if is_weighted:
+        measure.check(entries[0], None)
+        assert entries[0].alive and entries[0].found["check"].passed
 
 
 @pytest.mark.parametrize("says", ["nothing", "that it failed", "no JSON"])

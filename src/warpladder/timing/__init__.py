@@ -43,8 +43,8 @@ QUICK_CALL = 20.0
 class ClimbSettings:
     """Checked settings of a climb: the parameters of `climb` of the same names.
 
-    seconds : time limit of the climb. A limit reduces the repetitions, to three at least, and leaves out long training
-    for the test accuracy.
+    seconds : time limit of the climb. A limit reduces the repetitions, and leaves out long training for the test
+    accuracy and peers that have no time.
     """
 
     epochs: int | None = None
@@ -64,6 +64,8 @@ class ClimbSettings:
                 raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
         if not isinstance(self.budget, (int, float)) or not (math.isfinite(self.budget) and self.budget > 0):
             raise ConfigError(f"budget wants seconds above 0, got {self.budget!r}")
+        if not isinstance(self.seconds, (int, float)) or not self.seconds > 0:
+            raise ConfigError(f"seconds wants seconds above 0, got {self.seconds!r}")
 
 
 @called_by_name
@@ -81,6 +83,7 @@ def climb(
     progress: Progress | None = None,
     found: Found | None = None,
     command: str | None = None,
+    seconds: float = math.inf,
 ) -> Results:
     """Prove that rungs train a net, and measure the speed of each.
 
@@ -96,7 +99,7 @@ def climb(
         Timed repetitions. Rungs take turns, so that a disturbance of the machine hits all of them.
     budget : float
         Most seconds of one repetition of one rung. If an epoch is longer, its first steps are timed, and the figures
-    are marked as scaled. A rung whose training would take more than 10 budgets has no test accuracy.
+        are marked as scaled. A rung whose training would take more than 10 budgets has no test accuracy.
     quick : bool
         End within a minute: begin with the fastest rung, go down the ladder as far as there is time, then take peers;
         no accuracy and no peak memory.
@@ -109,6 +112,9 @@ def climb(
         before an interrupt or an error leaves the climb; `stopped` of its results is the reason.
     command : str or None
         Command that repeats this climb, for the results; None makes one.
+    seconds : float
+        Seconds in which the climb is to end. Repetitions, training for the test accuracy and peers for which no time
+        is left are left out, never a rung.
 
     Returns
     -------
@@ -120,7 +126,7 @@ def climb(
     ArgumentError, ConfigError, DataError, NetError, OutOfMemoryError, RungError
         An argument has the wrong type or does not fit the others.
     """
-    settings = ClimbSettings(epochs, repeats, budget, quick, kept, command)
+    settings = ClimbSettings(epochs, repeats, budget, quick, kept, command, seconds)
     task = resolve_task(RunRequest(net, data, config))
     if not isinstance(rungs, (str, Rung)) and isinstance(rungs, Iterable):
         rungs = [find_foreign(rung) if isinstance(rung, str) else rung for rung in rungs]

@@ -27,7 +27,7 @@ FASTEST_FIRST = (
     "sklearn",
 )
 
-#: Variants that take most of a minute to compile: a quick climb times the next variant.
+#: Variants that take a minute or two to compile: a quick climb times the next variant, a whole climb both.
 SLOW_TO_START = ("torch:device=cuda:mode=compile",)
 
 
@@ -40,20 +40,30 @@ def contenders(net: Net, config: TrainConfig, peers: str = "best", quick: bool =
         Net and settings: a peer's variant is listed only if it can train them on this machine.
     peers : {"best", "none", "all"}
     quick : bool
-        True leaves out variants that start slowly.
+        True leaves out variants that start slowly, in place of adding the next one.
     """
     if peers not in PEER_CHOICES:
         raise RungError(f"peers wants {', '.join(PEER_CHOICES)}, got {shown(peers)}")
     if peers == "all":
         return [*LADDER, *PEERS]
-    variants = [find(name) for name in FASTEST_FIRST if not (quick and name in SLOW_TO_START)]
+    variants = [find(name) for name in FASTEST_FIRST if not (quick and is_slow_to_start(find(name)))]
     kinds = dict.fromkeys(peer.base for peer in PEERS) if peers == "best" else {}
-    return [*LADDER, *(_strongest([each for each in variants if each.base is kind], net, config) for kind in kinds)]
+    strongest = (_strongest([each for each in variants if each.base is kind], net, config) for kind in kinds)
+    return [*LADDER, *(each for some in strongest for each in some)]
 
 
-def _strongest(variants: list[Rung], net: Net, config: TrainConfig) -> Rung:
-    """First of a peer's variants that can train here; else the last variant, so that a climb lists its reason."""
-    return next((each for each in variants if _can_train(each, net, config)), variants[-1])
+def is_slow_to_start(rung: Rung) -> bool:
+    """True if a variant takes a minute or two to compile."""
+    return rung.name in SLOW_TO_START
+
+
+def _strongest(variants: list[Rung], net: Net, config: TrainConfig) -> list[Rung]:
+    """The first variant that can train here, and the next one too if the first may have no time to start.
+
+    The last where none can, so that a climb lists its reason.
+    """
+    able = [each for each in variants if _can_train(each, net, config)]
+    return able[: 1 + is_slow_to_start(able[0])] if able else variants[-1:]
 
 
 def _can_train(rung: Rung, net: Net, config: TrainConfig) -> bool:

@@ -11,6 +11,9 @@ from ..trainers.kernelwise.where import why_not
 #: Fewest repetitions under any limit: a median of three withstands one disturbance.
 LEAST_REPEATS = 3
 
+#: Seconds after its limit up to which a climb may make its first three repetitions, compare bits and measure memory.
+GRACE = 8.0
+
 #: Share of a quick climb after which concurrent proofs are ended, so that proven rungs can be timed.
 PROVING = 0.85
 
@@ -33,7 +36,22 @@ class ClimbLimit:
     @property
     def left(self) -> float:
         """Seconds left; negative after the limit."""
-        return self.began + self.seconds - perf_counter()
+        return self.end - perf_counter()
+
+    @property
+    def is_set(self) -> bool:
+        """True if the climb has a time limit."""
+        return math.isfinite(self.seconds)
+
+    @property
+    def end(self) -> float:
+        """Time of `perf_counter` of the limit."""
+        return self.began + self.seconds
+
+    @property
+    def passed(self) -> float:
+        """Seconds since the object's creation."""
+        return perf_counter() - self.began
 
     @property
     def proofs_end(self) -> float:

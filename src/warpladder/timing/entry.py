@@ -183,6 +183,14 @@ class TimedEntry:
         """Estimated seconds of a pass over the test samples: a third of a training step's work is its forward pass."""
         return len(self.task.data.test_x) * self.per_epoch / (3 * self.task.n)
 
+    @property
+    def tests(self) -> float:
+        """Estimated seconds of the passes over the test samples: two short ones, a long one, or none."""
+        is_long = self.test_pass >= self.task.budget
+        if not self.task.is_scored or (is_long and not self.is_affordable):
+            return 0.0
+        return self.test_pass * (1 if is_long else 2)
+
     def training(self) -> float:
         """Estimated seconds of the training that is still needed for the test accuracy."""
         left = self.task.epochs - self.trained()[0]
@@ -193,25 +201,30 @@ class TimedEntry:
         """True if the training that the test accuracy still needs fits the budget."""
         return self.training() <= min(TRAINING * self.task.budget, self.allowance)
 
-    def left(self, proof: float, settle: float, rounds: int | None = None) -> float:
+    def left(self, proof: float, settle: float, rounds: int | None = None, is_trained: bool = True) -> float:
         """Estimated seconds to the end of this rung's work.
 
         proof : seconds of its proof, if it is not proven yet. settle : seconds before each repetition.
-        rounds : further repetitions; None for all missing ones.
+        rounds : further repetitions; None for all missing ones. is_trained : False leaves out training for the
+        accuracy.
         """
         rounds = self.task.repeats - len(self.seconds) if rounds is None else rounds
         if self.trainer is None and not self.seconds:
             return proof + max(1, rounds) * (settle + 0.5)
-        repetition = self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
-        training = self.training() if self.task.is_scored and self.is_affordable else 0.0
-        tests = 2 * self.test_pass if self.task.is_scored and "spans" not in self.found else 0.0
-        return rounds * (settle + repetition) + tests + (0.0 if self.is_repeated else self.replay + training)
+        training = self.training() if is_trained and self.task.is_scored and self.is_affordable else 0.0
+        tests = 0.0 if "spans" in self.found else self.tests
+        return rounds * (settle + self.repetition) + tests + (0.0 if self.is_repeated else self.replay + training)
+
+    @property
+    def repetition(self) -> float:
+        """Estimated seconds of a repetition."""
+        return self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
 
     @property
     def replay(self) -> float:
         """Estimated seconds to build a new trainer and train one repetition again."""
         made = sum(self.found.get(part) or 0.0 for part in ("build_seconds", "load_seconds", "first_seconds"))
-        return made + self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
+        return made + self.repetition
 
 
 def finite(value: float | None) -> float | None:

@@ -37,7 +37,7 @@ from ..results.reader import read, read_json
 from ..rungs.base import Rung
 from .task import ClimbTask, kinds, proven_with
 
-LIMIT = 180.0  # seconds that a process may take
+LIMIT = 180.0  # seconds that a process may run; pauses do not count
 MAX_WAIT = 1e6  # seconds; a queue takes no infinite time
 MOST = 16  # concurrent processes: each holds a copy of the data, and those of GPU rungs a context
 
@@ -64,10 +64,12 @@ class ConcurrentProofs:
     def __init__(self, task: ClimbTask, at_a_time: int) -> None:
         """Write a copy of the data set for the processes; raises `OSError` if the disk is full."""
         self.task, self.waiting = task, set[str]()
-        self._children: set[subprocess.Popen[str]] = set()
+        self._children: dict[subprocess.Popen[str], str] = {}
+        self._dropped: set[str] = set()
         self._verdicts: SimpleQueue[tuple[str, Checked | None]] = SimpleQueue()
         self._running = Condition()
         self._is_paused = self._is_closed = False
+        self._stopped_at = self._stopped = 0.0  # time of the last pause's begin, and seconds of all that have ended
         self._folder = TemporaryDirectory(prefix="warpladder-")
         self._path, data = Path(self._folder.name, "data.npz"), task.data
         labels: dict[str, Any] = {} if data.train_y is None else {"y": data.train_y}
@@ -91,10 +93,12 @@ class ConcurrentProofs:
         """
         if not self.waiting:
             return None
-        try:
-            name, checked = self._verdicts.get(timeout=min(max(0.0, until - perf_counter()), MAX_WAIT))
-        except Empty:
-            return None
+        name = ""
+        while name not in self.waiting:  # a dropped rung's process may have ended
+            try:
+                name, checked = self._verdicts.get(timeout=min(max(0.0, until - perf_counter()), MAX_WAIT))
+            except Empty:
+                return None
         self.waiting.discard(name)
         return name, checked if checked is not None and checked.passed else None
 
@@ -107,6 +111,13 @@ class ConcurrentProofs:
         finally:
             self._signal(GO_ON, is_paused=False)
 
+    def drop(self, names: set[str]) -> None:
+        """End the proofs of these rungs, or do not begin them; `next` returns no verdict of theirs."""
+        with self._running:
+            self.waiting -= names
+            self._dropped |= names
+            self._send(END, [child for child, name in self._children.items() if name in names])
+
     def close(self) -> None:
         """End all proof processes."""
         self._is_closed = True
@@ -117,14 +128,39 @@ class ConcurrentProofs:
 
     def _signal(self, number: int | None, is_paused: bool) -> None:
         with self._running:
+            if is_paused and not self._is_paused:
+                self._stopped_at = perf_counter()
+            elif self._is_paused and not is_paused:
+                self._stopped += perf_counter() - self._stopped_at
             self._is_paused = is_paused
-            for child in self._children:
-                with suppress(OSError):
-                    if number is not None:
-                        os.killpg(child.pid, number)
-                    elif self._is_closed:
-                        child.kill()
+            self._send(number, self._children)
             self._running.notify_all()
+
+    def _send(self, number: int | None, children: Iterable[subprocess.Popen[str]]) -> None:
+        """Send a signal to the groups of some processes."""
+        for child in children:
+            with suppress(OSError):
+                if number is not None:
+                    os.killpg(child.pid, number)
+                elif self._is_closed or self._children.get(child) in self._dropped:
+                    child.kill()
+
+    def _running_seconds(self) -> float:
+        """Seconds of a clock that stands still while processes are stopped."""
+        with self._running:
+            now = perf_counter()
+            return (self._stopped_at if self._is_paused and CAN_PAUSE else now) - self._stopped * CAN_PAUSE
+
+    def _output(self, process: subprocess.Popen[str], text: str | None) -> str:
+        """Output of a process that gets a text; `TimeoutExpired` once it has run for LIMIT seconds."""
+        end = self._running_seconds() + LIMIT
+        while (left := end - self._running_seconds()) > 0:
+            with suppress(subprocess.TimeoutExpired):
+                return process.communicate(text, timeout=left)[0]
+            text = None  # it is sent
+            with self._running:
+                self._running.wait_for(lambda: not self._is_paused)
+        raise subprocess.TimeoutExpired("a proof", LIMIT)
 
     def _conclude(self, rung: Rung) -> None:
         checked = None
@@ -148,29 +184,29 @@ class ConcurrentProofs:
             "outside": outside,
         }
         try:
-            process = self._begin()
+            process = self._begin(rung.name)
             if process is None:
                 return None
             with process:
                 try:
-                    out, _ = process.communicate(json.dumps(order), timeout=LIMIT)
+                    out = self._output(process, json.dumps(order))
                 finally:
                     process.kill()
                     with self._running:
-                        self._children.discard(process)
+                        self._children.pop(process, None)
             checked: Checked = read(Checked, read_json(out.splitlines()[-1].encode() if out.strip() else b""), "")
         except (OSError, subprocess.TimeoutExpired, ResultsError):
             return None
         return Checked(checked.passed, checked.error, checked.bound, checked.reason + cut, checked.seconds)
 
-    def _begin(self) -> subprocess.Popen[str] | None:
-        """Process that waits for its order, started when the proofs are not paused; None if they are closed."""
+    def _begin(self, name: str) -> subprocess.Popen[str] | None:
+        """Process that waits for its order, started when the proofs are not paused; None if this proof is to end."""
         package = str(Path(__file__).parents[2])
         place = f"import sys; sys.path.insert(0, {package!r})"
         program = f"{place}; from warpladder.timing.parallel_proofs import child; child()"
         with self._running:
             self._running.wait_for(lambda: not self._is_paused)
-            if self._is_closed:
+            if self._is_closed or name in self._dropped:
                 return None
             process = subprocess.Popen(
                 [sys.executable, "-c", program],
@@ -181,7 +217,7 @@ class ConcurrentProofs:
                 env={**child_environment(), SEED: str(run_seed())},
                 start_new_session=True,
             )
-            self._children.add(process)
+            self._children[process] = name
             return process
 
 

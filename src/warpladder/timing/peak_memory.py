@@ -7,6 +7,7 @@ of the data set's sizes and types.
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -58,11 +59,15 @@ class PeakMemories:
             del self.found[name]
         wait(self.found.values())
 
-    def result(self, rung: Rung) -> tuple[int | None, str]:
+    def result(self, rung: Rung, until: float = math.inf) -> tuple[int | None, str]:
         """Peak memory of an added rung in bytes, or None and the reason, as `peak_rss` returns it; waits for the
-        process.
+        process, up to a time of `perf_counter`.
         """
-        return self.found[rung.name].result()
+        try:
+            wanted = max(0.0, until - perf_counter())
+            return self.found[rung.name].result(wanted if math.isfinite(wanted) else None)
+        except TimeoutError:
+            return None, "the climb had no time left for it"
 
     def close(self) -> None:
         """End the processes that measure."""

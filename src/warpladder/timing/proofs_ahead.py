@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from ..ladder import is_peer
 from ..machine import facts as machine
+from ..rungs.base import Rung
+from .choice import is_slow_to_start
 from .entry import TimedEntry
 from .foreign.rung import is_isolated
 from .own import is_own
@@ -23,11 +25,13 @@ class ProofsAhead:
     cost : function of an entry: sort key of its proof, 0 for a stored one.
     report : called with the present activity.
     unproven : names of rungs whose process ended without a verdict.
+    dropped : names of those among them whose process was ended before its verdict.
     """
 
     def __init__(self, task: ClimbTask, cost: Callable[[TimedEntry], int], report: Callable[[str], None]) -> None:
         self.task, self.cost, self.report = task, cost, report
         self.unproven: set[str] = set()
+        self.dropped: set[str] = set()
         self._proofs: ConcurrentProofs | None = None
 
     @property
@@ -36,27 +40,48 @@ class ProofsAhead:
         return set() if self._proofs is None else self._proofs.waiting
 
     def begin(self, entries: Iterable[TimedEntry], least: int = 1) -> None:
-        """Begin the proofs that a process can make, if at least `least` entries need one.
+        """Begin the proofs that a process can make, rungs before peers, if at least `least` entries need one.
 
         No process begins without spare cores, without disk space for a copy of the data set, or if samples have
         weights, which the copy lacks: the climb then proves one rung after the other.
         """
-        if self.task.data.train_weight is not None:
-            return
         some = [entry.rung for entry in entries if self._needs_process(entry)]
-        cores = min(MOST, machine.cores() - SPARE)
-        if len(some) < least or cores < 2:
-            return
+        if len(some) >= least and machine.cores() - SPARE >= 2:
+            self._add(sorted(some, key=lambda rung: (is_peer(rung), is_slow_to_start(rung))))
+
+    def _add(self, rungs: list[Rung]) -> None:
         if self._proofs is None:
             with suppress(OSError):
-                self._proofs = ConcurrentProofs(self.task, cores)
-        if self._proofs is not None:
-            self._proofs.add(some)
+                self._proofs = ConcurrentProofs(self.task, max(1, min(MOST, machine.cores() - SPARE)))
+        if self._proofs is not None and rungs:
+            self._proofs.add(rungs)
             self._report()
+
+    def prove(self, entry: TimedEntry, others: list[TimedEntry], until: float) -> None:
+        """Prove a peer in a process that can be ended, if one can prove it, and wait for its verdict.
+
+        others : whose verdicts may come meanwhile.
+        until : time of `perf_counter` at which its proof is given up.
+        """
+        if self._needs_process(entry):
+            self._add([entry.rung])
+        while entry.rung.name in self.waiting and next(self.verdicts([*others, entry], until), None) is not None:
+            pass
+        self.drop({entry.rung.name})
+
+    def drop(self, names: set[str]) -> None:
+        """Give up these proofs, as far as they are under way."""
+        names = names & self.waiting
+        if self._proofs is not None and names:
+            self.unproven |= names
+            self.dropped |= names
+            self._proofs.drop(names)
 
     def _needs_process(self, entry: TimedEntry) -> bool:
         """True if a separate process can prove the entry: it is not proven yet and does not choose plans by a clock."""
         entry.check_support()
+        if self.task.data.train_weight is not None:
+            return False
         is_known = is_own(entry.rung) or is_isolated(entry.rung)
         is_begun = entry.passed is not None or entry.rung.name in self.waiting | self.unproven
         is_left = entry.alive and "check" not in entry.found and not is_begun
@@ -74,18 +99,21 @@ class ProofsAhead:
             self._report(name)
             yield self.waiting
 
-    def sort(self, left: list[TimedEntry], until: float) -> None:
+    def sort(self, left: list[TimedEntry], until: float, has_rungs: bool = False) -> None:
         """Sort entries: ready ones first, then those to be proven in this process, then those still being proven. If
         all are being proven, wait for one.
 
         until : time of `perf_counter` after which it does not wait.
+        has_rungs : True if `until` ends the proofs of peers alone, and it waits for those of rungs.
         """
         for _ in self.verdicts(left, 0.0 if CAN_PAUSE else until):
             pass
         self._sort(left)
         if left[0].rung.name in self.waiting:
             self._report()
-            next(self.verdicts(left, until), None)
+            if next(self.verdicts(left, until), None) is None and has_rungs:
+                self.drop({each.rung.name for each in left if is_peer(each.rung)})
+                next(self.verdicts(left), None)
             for _ in self.verdicts(left, 0.0):
                 pass
             self._sort(left)

@@ -22,11 +22,13 @@ from .turn import Refused, Turn, cut_calls, drawn_call, joined
 from .witness_losses import check_losses
 
 
-def time_test(entry: TimedEntry) -> None:
+def time_test(entry: TimedEntry, allowance: float = math.inf) -> None:
     """Time one pass over the test samples, and store the accuracy if the timed steps were all of the training.
 
     The second of two passes is timed, since the first compiles and allocates. A pass that is longer than the budget is
     left out for a net that is not trained to the end.
+
+    allowance : most seconds of the passes by the estimate.
     """
     trainer, task = entry.trainer, entry.task
     assert trainer is not None
@@ -39,7 +41,9 @@ def time_test(entry: TimedEntry) -> None:
             missing = "the test set has no labels" if len(task.data.test_x) else "there is no test set"
             entry.remark(f"no test accuracy: {missing}")
             return
-        if not entry.is_affordable and entry.test_pass >= task.budget:
+        if entry.tests > allowance:
+            entry.remark("no time was left for a test pass")
+        if not 0 < entry.tests <= allowance:
             return
         done, state = entry.trained()
         trainer.set_state(state)

@@ -19,8 +19,8 @@ from ..device import gpu
 from ..ladder import is_peer
 from ..machine import facts as machine
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
-from .choice import from_the_fastest
-from .climb_limit import LEAST_REPEATS, ClimbLimit
+from .choice import from_the_fastest, is_slow_to_start
+from .climb_limit import GRACE, LEAST_REPEATS, ClimbLimit
 from .entry import TimedEntry, line
 from .entry_result import believe, result
 from .measure import check, prepare, repeat
@@ -35,6 +35,9 @@ SETTLE = 0.2
 
 #: Estimated seconds of a proof before one was measured; and of a peer, whose library is imported first, or a slow rung.
 PROOF, LONG_PROOF = 5.0, 10.0
+
+#: Seconds for estimates in which a peer's library is imported and its trainer loads; of one that compiles for long.
+START, LONG_START = 3.0, 12.0
 
 # most processes that measure peak memory at a time: libraries whose threads wait for each other want the other cores
 # while rungs are repeated
@@ -53,7 +56,7 @@ class ClimbSchedule:
 
     command : command that repeats the climb.
     cache : proofs of earlier climbs, or None to prove everything.
-    limit : time limit of the climb; it leaves out repetitions and training for the accuracy.
+    limit : time limit of the climb; it leaves out repetitions, training for the accuracy, and peers.
     is_quick : True for a quick climb: rungs begin from the fastest down, and only those that fit the limit.
     has_memory : True if peak memory is measured.
     """
@@ -126,25 +129,24 @@ class ClimbSchedule:
 
     def _prove(self) -> None:
         """Prove, warm up and time once one rung after the other."""
-        left = sorted(self.entries, key=self._proof_cost)
+        left = sorted(self.entries, key=lambda each: (self.limit.is_set and is_peer(each.rung), self._proof_cost(each)))
         if self.is_quick:
             order = from_the_fastest(entry.rung for entry in left)
             left = sorted(self.entries, key=lambda entry: order.index(entry.rung))
         first = left[0]
         self.ahead.begin(left[1:], least=1 if self.is_quick else 2)
-        until = self.limit.proofs_end if self.is_quick else math.inf
         while left:
             if left[0] is not first:
                 if self.has_memory and {each.rung.name for each in left} <= self.ahead.waiting:
                     # slow rungs, and libraries that take long to import, would delay the timing
                     quick = [each for each in self._alive() if not math.isfinite(each.rung.proof_flops)]
                     self._add_memories(entry for entry in quick if not is_peer(entry.rung))
-                self.ahead.sort(left, until)
+                self.ahead.sort(left, *((self.limit.proofs_end,) if self.is_quick else (self._peers_end(), True)))
                 self.memories.settle()
             entry = left.pop(0)
             entry.check_support()
-            if entry.alive and self.is_quick and not self._has_time(entry):
-                entry.give_up("missing", "a first look had no time left for it")
+            if entry.alive and self.limit.is_set:
+                self._give_up_if_late(entry, left)
             if not entry.alive:
                 continue
             with self.ahead.paused() if entry.rung.tunes else nullcontext():
@@ -171,12 +173,53 @@ class ClimbSchedule:
             work(entry, self.cache)
             entry.stage += 1
 
+    def _give_up_if_late(self, entry: TimedEntry, left: list[TimedEntry]) -> None:
+        """Give up an entry without time left: in a whole climb a peer, never a rung; in a first look any.
+
+        left : entries whose turn comes later.
+        """
+        if self.is_quick:
+            if not self._has_time(entry):
+                entry.give_up("missing", "a first look had no time left for it")
+            return
+        if not is_peer(entry.rung):
+            return
+        if self._has_time(entry) and not self._is_proven(entry):
+            self._report_progress(f"proving {entry.rung.name}")
+            self.ahead.prove(entry, left, self._peers_end())
+        if not self._has_time(entry):
+            is_begun = entry.rung.name in self.ahead.dropped
+            late = f"its proof had not ended after {self.limit.passed:.0f} s" if is_begun else "no time was left for it"
+            entry.give_up(
+                "missing",
+                f"{late}, and this climb is to end within {self.limit.seconds:.0f} s: --rungs {entry.rung.name} has no "
+                "limit",
+            )
+
     def _has_time(self, entry: TimedEntry) -> bool:
         """True if the limit leaves time to prove and time an entry, and to finish the rungs already begun."""
         is_long = is_peer(entry.rung) or self._proof_cost(entry) == 2 or entry.rung.name in self.ahead.unproven
         proof = 0.0 if self._is_proven(entry) else LONG_PROOF if is_long else PROOF
-        begun = [other for other in self._alive() if other.seconds]
-        return entry.left(proof, SETTLE, 0) + sum(other.left(0.0, SETTLE, 0) for other in begun) <= self.limit.left
+        return entry.left(proof + self._start(entry), SETTLE, self._more()) + self._rest() <= self.limit.left
+
+    def _start(self, entry: TimedEntry) -> float:
+        """Estimated seconds of a peer's start in a whole climb."""
+        return 0.0 if self.is_quick else LONG_START if is_slow_to_start(entry.rung) else START
+
+    def _more(self) -> int:
+        """Repetitions after the first that a climb makes at least."""
+        return 0 if self.is_quick else min(self.task.repeats, LEAST_REPEATS) - 1
+
+    def _rest(self) -> float:
+        """Estimated seconds until what was begun can end, without training; in a whole climb all rungs count as
+        begun.
+        """
+        begun = [each for each in self._alive() if each.seconds or not (self.is_quick or is_peer(each.rung))]
+        return sum(each.left(0.0, SETTLE, self._more(), is_trained=False) for each in begun)
+
+    def _peers_end(self) -> float:
+        """Time of `perf_counter` at which proofs of peers are ended, so that the others can be timed in time."""
+        return min(self.limit.proofs_end, self.limit.end - self._rest() - START)
 
     def _is_proven(self, entry: TimedEntry) -> bool:
         return entry.passed is not None or self._proof_cost(entry) == 0
@@ -189,9 +232,10 @@ class ClimbSchedule:
 
     def _take_turns(self) -> None:
         """Time the remaining repetitions and the test passes, then compare times with the highest measured peak."""
-        least = 1 if self.is_quick else LEAST_REPEATS
         for number in range(1, self.task.repeats):
-            if number >= least and self._left(rounds=1) > self.limit.left:
+            is_spare = number > self._more()
+            needed = self._left(rounds=1) if is_spare else sum(SETTLE + each.repetition for each in self._alive())
+            if needed > self.limit.left + (0.0 if is_spare else GRACE):
                 break
             for entry in self._alive():
                 self._time(entry, number)
@@ -200,7 +244,7 @@ class ClimbSchedule:
         for entry in self._alive():
             self._report_progress(f"testing {entry.rung.name}")
             self._settle()
-            time_test(entry)
+            time_test(entry, self.limit.left + GRACE)
             self.is_settled = entry.peak is not None
         if any(entry.peak for entry in self.entries):
             self._note_gpu()
@@ -242,14 +286,16 @@ class ClimbSchedule:
             rest = sum(other.replay for other in left[at:])
             if rest > self.limit.left and not entry.is_exact:  # other bits would not refute it
                 continue
+            if entry.replay > self.limit.left + GRACE and not entry.is_outside:
+                continue
             self._report_progress(f"repeating {entry.rung.name}")
-            entry.allowance = max(self.task.budget, self.limit.left - rest)
+            entry.allowance = max(self.task.budget if self.limit.left > 0 else 0.0, self.limit.left - rest)
             replay(entry)
             entry.stage += 1
             self._report(None)
         for entry in timed if self.has_memory else ():
             self._report_progress(f"measuring the peak memory of {entry.rung.name}")
-            entry.note_peak_memory(*self.memories.result(entry.rung))
+            entry.note_peak_memory(*self.memories.result(entry.rung, self.limit.end + GRACE))
 
     def _alive(self) -> list[TimedEntry]:
         return [entry for entry in self.entries if entry.alive]
