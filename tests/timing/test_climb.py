@@ -863,6 +863,16 @@ def test_concurrent_proofs_stop_while_something_is_timed(net, data):
     assert not proofs._children
 
 
+def test_what_cannot_weigh_samples_is_not_here_for_data_with_weights(net, data):
+    weights = np.linspace(0.5, 2, len(data.train_x)).astype(np.float32)
+    cannot = rung(Wrapped, "cannot", weighs_samples=False)
+    weighted: Any = climb(net, data.but(train_weight=weights), CONFIG, [NUMPY, cannot], epochs=0, repeats=1)
+    assert [found.status for found in weighted.rungs] == ["timed", "unsupported"]
+    assert weighted.rungs[1].reason == "it has no weights of samples, and toy has some"
+    assert only(Wrapped, net, data, weighs_samples=False).status == "timed"
+    assert [each.name for each in LADDER + PEERS if not each.weighs_samples] == ["persistent", "sklearn"]
+
+
 class PausedProcess:
     """Process that never ends; while its output is waited for, a clock moves, and pauses come."""
 
@@ -1020,7 +1030,7 @@ def test_whatever_gets_seconds_is_run_while_nobody_is_weighed(net, data, monkeyp
 
     def watched(name: str, work: Any) -> Any:
         def wrapped(first: Any, *rungs: Any) -> None:
-            told.append(f"{name} {rungs[0].name if rungs else first.rung.name}")
+            told.append(f"{name} {rungs[0].name if isinstance(first, PeakMemories) else first.rung.name}")
             work(first, *rungs)
 
         return wrapped

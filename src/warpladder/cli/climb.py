@@ -64,7 +64,7 @@ _OUTPUT = ("out", "overwrite", "progress")
 )
 @click.option(
     "--seconds",
-    type=float,
+    type=click.FloatRange(min=0, min_open=True),
     help="Seconds in which the climb is to end: peers that have no time left are given up, never a rung. 140 with a "
     "GPU and 82 without one, if --rungs, --repeats and --budget are not given.",
 )
@@ -134,8 +134,6 @@ def climb(
         rungs, _ = swept(with_shared(chosen, shared), sweeps)
     else:
         check_trained(rungs, tasks)
-    if options["seconds"] is not None and not options["seconds"] > 0:
-        raise click.UsageError(f"--seconds wants seconds above 0, got {options['seconds']:g}", ctx)
     is_usual = named is None and options["peers"] != "all" and options["repeats"] is options["budget"] is None
     repeats, budget = (2, 0.5) if quick else (5, 1.0)
     given = options["repeats"], options["budget"]

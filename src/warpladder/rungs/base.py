@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..config import TrainConfig
+from ..data.dataset import Dataset
 from ..errors import RungError
 from ..errors.arguments import shown
 from ..machine.precision import ALSO
@@ -43,6 +44,7 @@ class Rung:
     options : object of a class derived from `Options`, with the rung's choices.
     proof_flops : largest number of FLOPs of a step in a climb's proof: a slow rung, whose code computes a batch sample
     by sample, is proven on cut batches.
+    weighs_samples : False if it cannot train a data set whose samples have weights.
     tunes : True if it chooses by a clock and stores its choice: no other program may run during its first steps.
     path : file of a rung from outside, as its user named it; None for the package's rungs.
     peer : True for another project's program, with which the ladder's rungs are compared.
@@ -62,6 +64,7 @@ class Rung:
     transforms: bool = False
     options: Options = Options()
     proof_flops: float = math.inf
+    weighs_samples: bool = True
     tunes: bool = False
     path: str | None = None
     peer: bool = False
@@ -102,6 +105,12 @@ class Rung:
     def base(self) -> Rung:
         """Rung with no option set."""
         return self.plain or self
+
+    def unfit(self, data: Dataset) -> str | None:
+        """Reason why it cannot train a data set that other rungs can train, or None."""
+        if self.weighs_samples or data.train_weight is None:
+            return None
+        return f"it has no weights of samples, and {data.name} has some"
 
     @property
     def threaded(self) -> bool:

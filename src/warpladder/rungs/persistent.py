@@ -94,4 +94,5 @@ RUNG = Rung(
     build=build,
     unsupported=unsupported,
     options=PersistentOptions(),
+    weighs_samples=False,
 )

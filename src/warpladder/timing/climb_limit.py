@@ -8,7 +8,7 @@ from time import perf_counter
 
 from ..trainers.kernelwise.where import why_not
 
-#: Fewest repetitions under any limit: a median of three withstands one disturbance.
+#: Repetitions that a limit leaves out last: a median of three withstands one disturbance.
 LEAST_REPEATS = 3
 
 #: Seconds after its limit up to which a climb may make its first three repetitions, compare bits and measure memory.

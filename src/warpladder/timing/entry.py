@@ -114,7 +114,7 @@ class TimedEntry:
             return
         self.is_checked = True
         with self.guarded("check"):
-            reason = self.rung.unsupported(self.task.net, self.task.config)
+            reason = self.rung.unsupported(self.task.net, self.task.config) or self.rung.unfit(self.task.data)
             if reason is not None:
                 self.give_up("unsupported", reason)
 

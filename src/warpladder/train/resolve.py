@@ -79,7 +79,7 @@ def resolve(request: RunRequest) -> ResolvedRun:
     else:
         assert request.resume is not None
         start = resumed_start(before, os.fspath(request.resume), net, config, here, choice.rung)
-    if reason := choice.rung.unsupported(net, config):
+    if reason := choice.rung.unsupported(net, config) or choice.rung.unfit(task.data):
         raise RungError(f"rung {choice.rung.name!r} cannot train net {net.name!r}: {reason}")
     hints = [nothing_to_learn(stored, net), advice(stored) if stored.standard is None else None]
     said = [f"{stored.name}: {hint}" for hint in hints if hint]

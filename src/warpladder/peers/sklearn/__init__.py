@@ -58,6 +58,7 @@ PEER = Rung(
     peer=True,
     unsupported=unsupported,
     options=ThreadOptions(),
+    weighs_samples=False,
     deviations=(
         "SGD's momentum is kept times the learning rate, "
         "so that a state of another trainer is taken over with a rounding",

@@ -28,7 +28,18 @@ from .process import CALL, ForeignEnd, ForeignFault, ForeignProcess
 from .trainer import ForeignTrainer
 
 #: Fields that a variant may change.
-VARIED = ("title", "idea", "precision", "sums", "unit", "transforms", "proof_flops", "tunes", "deviations")
+VARIED = (
+    "title",
+    "idea",
+    "precision",
+    "sums",
+    "unit",
+    "transforms",
+    "proof_flops",
+    "tunes",
+    "deviations",
+    "weighs_samples",
+)
 
 #: Fields of `Rung` in a description.
 OWN_FIELDS = (*VARIED, "name", "peer")

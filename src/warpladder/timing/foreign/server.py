@@ -37,6 +37,7 @@ from .messages import receive, send
 #: Fields of `Rung` that another process needs.
 FIELDS = (
     "name", "title", "idea", "deviations", "precision", "sums", "unit", "transforms", "proof_flops", "tunes", "peer",
+    "weighs_samples",
 )  # fmt: skip
 
 #: Folders without user files: the package, the interpreter, and installed packages.
