@@ -1,6 +1,6 @@
 """warpladder trains small neural networks at the speed of the hardware, and shows where the speed comes from.
 
-The public names below are imported when they are first used, so that `import warpladder` costs next to nothing.
+The public names below are imported when they are first used, so that `import warpladder` is fast.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ __all__ = [
     "verify",
 ]
 
-#: Where each public name that is not a module lives.
+#: Module of each public name that is not a module.
 _HOMES = {
     "Adam": "optimizers",
     "AdamW": "optimizers",
@@ -166,7 +166,7 @@ def __getattr__(name: str) -> object:
 
 
 def _unknown(name: str) -> str:
-    """Sentence on a name that there is not, with those that there are."""
+    """Sentence on an unknown name, with the known ones."""
     near = get_close_matches(name, __all__, 2)
     meant = f": did you mean {' or '.join(near)}?" if near else ""
     return f"warpladder has no {name}{meant}; there are {', '.join(each for each in __all__ if each[0] != '_')}"
@@ -177,7 +177,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps `warpladder.train` the function once the module of this name is imported."""
+    """Module class that keeps `warpladder.train` a function after the module of this name is imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "train" and isinstance(value, ModuleType):
@@ -189,7 +189,7 @@ class _Package(ModuleType):
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        """Pickled by its name, as any module: cloudpickle knows plain modules alone."""
+        """Pickle the module by its name, like any module: cloudpickle does so only for plain modules."""
         return import_module, (self.__name__,)
 
 

@@ -1,6 +1,4 @@
-"""The command line as a process of its own: what the command `warpladder` runs, and `python -m warpladder` where that
-is not on the path.
-"""
+"""Command line as a process: entry point of the command `warpladder` and of `python -m warpladder`."""
 
 import os
 import sys
@@ -13,9 +11,9 @@ from .cli import INTERRUPTED, main
 def run() -> NoReturn:
     """Run the command line, and end the process with its exit code.
 
-    After Ctrl-C a thread may still compute in a library that ignores signals. Python's own way to end would stop
-    such a thread where it next asks for Python's lock, and in C++ code that aborts the process: NumPy's `unique`, with
-    which every fit of scikit-learn begins, is such code.
+    After Ctrl-C a thread may still compute in a library that ignores signals. Python's usual exit would stop this
+    thread when it next takes Python's lock; in C++ code this aborts the process, for example in NumPy's `unique`, with
+    which every fit of scikit-learn begins.
     """
     code = main()
     if code >= INTERRUPTED and any(thread.daemon for thread in threading.enumerate()):

@@ -94,8 +94,7 @@ def find(name: str, **options: Any) -> Rung:
     ----------
     name : str
         "naive"; "./mine.py" for a file; or an operation and its file, "linear.forward=mine.cu". Options may follow, as
-        in
-        "naive:block_size=512:feed=streamed".
+        in "naive:block_size=512:feed=streamed".
     **options
         Options by name; they override those in `name`.
 

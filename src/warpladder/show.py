@@ -9,17 +9,16 @@ Row = Sequence[str]
 
 
 def as_text(title: str, heads: Row, rows: Sequence[Row], total: Row | None = None) -> str:
-    """A title, and below it a table of columns that are as wide as they must be: the first two to the left, the others
-    to the right.
+    """Table as plain text with a title: columns of minimal width, the first two aligned left, the others right.
 
     Parameters
     ----------
     title : str
     heads : sequence of str
     rows : sequence of sequences of str
-        Each as long as `heads`.
+        Cells of each row, as many as `heads`.
     total : sequence of str, optional
-        A last row.
+        Cells of a last row.
     """
     lines = [list(heads), *map(list, rows), *([list(total)] if total else [])]
     widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
@@ -35,7 +34,7 @@ def _put(cell: str, width: int, at: int) -> str:
 
 
 def as_html(title: str, heads: Row, rows: Sequence[Row], total: Row | None = None, below: str = "") -> str:
-    """An HTML table of what `as_text` takes, every word escaped; `below` is text under the table."""
+    """HTML table from the arguments of `as_text`, with escaped texts; `below` is text under the table."""
     head = "".join(f"<th>{_escaped(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     foot = "<tfoot><tr>" + "".join(f"<th>{_escaped(cell)}</th>" for cell in total) + "</tr></tfoot>" if total else ""
@@ -49,5 +48,5 @@ def _escaped(text: str) -> str:
 
 
 def dims(shape: Sequence[int]) -> str:
-    """A shape as 1x28x28."""
+    """Shape as text: 1x28x28."""
     return "x".join(map(str, shape))

@@ -1,4 +1,4 @@
-"""Checkpoints: a run on disk, from which it continues bit for bit. Files are safetensors, written whole or not at all.
+"""Checkpoints: a run on disk, which can be continued bit for bit. Files are safetensors, written atomically.
 
 It imports config, nets, results, files and errors. Begin with content.py, then document.py and codec.py.
 """

@@ -1,9 +1,10 @@
-"""A checkpoint as the bytes of a safetensors file, and back.
+"""Conversion of a checkpoint to the bytes of a safetensors file and back.
 
-The tensors are the parameters under PyTorch's `state_dict` names, and the optimizer's slots under the name of the slot
-and the parameter: "momentum_buffer.0.weight"; with early stopping also "best.0.weight" or "last.0.weight". Everything
-else is one JSON document (document.py) in the metadata, under "warpladder": one key, because safetensors writes several
-in random order, and equal runs make equal files. Its "sha256" covers the rest of the document and the tensors' bytes.
+Tensors are the parameters, with their names in PyTorch's `state_dict`, and the optimizer's slots, named by slot and
+parameter: "momentum_buffer.0.weight"; with early stopping also "best.0.weight" or "last.0.weight". All
+other fields are one JSON document (document.py) in the metadata, with the only key "warpladder": safetensors writes
+several keys in random order, but equal runs must give equal files. Its "sha256" covers the rest of the document and the
+tensors' bytes.
 
 Tensors are float32 (format 2), or float64 if the run computes in fp64 (format 3).
 """
@@ -31,7 +32,7 @@ KEY = "warpladder"
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """Bytes of the file; equal checkpoints give equal bytes."""
+    """Bytes of the checkpoint's file; equal checkpoints give equal bytes."""
     from safetensors.numpy import save
 
     tensors = dict(checkpoint.params) | {
@@ -46,9 +47,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def decode(content: bytes, source: str = "checkpoint") -> Checkpoint:
-    """Checkpoint of these bytes; source : name in messages: the file's path.
+    """Checkpoint from the bytes of its file; source : name in messages, the file's path.
 
-    Raises CheckpointError: the bytes are not a whole, undamaged checkpoint of a format that this version reads.
+    Raises CheckpointError: the bytes are no complete, undamaged checkpoint of a format that this version reads.
     """
     try:
         text, tensors = _open(content)
@@ -74,7 +75,7 @@ def _digest(document: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> s
 def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
     """Tensors of a safetensors file, {name: {"dtype", "shape", "data"}}, and a checkpoint's JSON text, or None.
 
-    Raises CheckpointError: the bytes are no whole safetensors file. The message continues after the file's name.
+    Raises CheckpointError: the bytes are no complete safetensors file. The message is to follow the file's name.
     """
     from safetensors import SafetensorError, deserialize
 
@@ -91,7 +92,7 @@ def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
 
 
 def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
-    """JSON text and tensors of a checkpoint."""
+    """JSON text and tensors of a checkpoint's file."""
     found, text = unpack(content)
     if text is None:
         refuse(
@@ -110,7 +111,7 @@ def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def _checked(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
-    """Checkpoint of a document, after the checks of format, completeness and checksum."""
+    """Checkpoint from a document and tensors, after checks of format, completeness and checksum."""
     version = document.get("format") if isinstance(document, dict) else None
     readable = " and ".join(map(str, FORMATS.values()))
     if isinstance(version, int) and version > max(FORMATS.values()):

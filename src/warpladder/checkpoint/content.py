@@ -1,4 +1,4 @@
-"""`Checkpoint`: the state of a run between two steps, and everything on which its continuation depends."""
+"""`Checkpoint`: the state of a run between two steps, with everything needed to continue it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Score:
     """Loss and accuracy of a net on a set of samples.
 
     loss : mean over the samples (MSELoss: and over all elements), computed in float64.
-    accuracy : share, 0 to 1, of the samples whose largest logit is their label's; None with MSELoss.
+    accuracy : share, 0 to 1, of the samples with the largest logit at their label; None with MSELoss.
     r2, mae : coefficient of determination and mean absolute error, in the targets' units; None without targets.
     """
 
@@ -36,7 +36,7 @@ class EpochLog:
     epoch : counts from 1.
     train_loss, train_accuracy : sample-weighted means over the epoch's batches, each computed before its update; None
     if `loss_every` skips the epoch.
-    valid_loss, valid_accuracy : of the validation part after the epoch; None without one.
+    valid_loss, valid_accuracy : on the validation part after the epoch; None without one.
     seconds : wall time of the epoch's training steps, without scoring and checkpoints.
 
     Accuracies are shares from 0 to 1, and None with MSELoss.
@@ -63,7 +63,9 @@ class EpochSums:
     seconds: float = 0.0
 
     def plus(self, loss: np.ndarray, correct: np.ndarray, size: np.ndarray, seconds: float) -> EpochSums:
-        """Sums with more steps. loss, correct, size : mean loss, correct samples and size of each batch, (steps,)."""
+        """Sums with more steps added. loss, correct, size : mean loss, correct samples and size of each batch,
+        (steps,).
+        """
         total = 0.0 if self.loss is None else self.loss
         for batch_loss, batch_size in zip(loss.tolist(), size.tolist(), strict=True):
             total += batch_loss * batch_size
@@ -72,17 +74,17 @@ class EpochSums:
         )
 
     def plus_without_loss(self, size: np.ndarray, seconds: float) -> EpochSums:
-        """Sums with more steps without losses. size : size of each batch, (steps,)."""
+        """Sums with more steps without losses added. size : size of each batch, (steps,)."""
         return EpochSums(None, None, self.samples + int(size.sum()), self.seconds + seconds)
 
 
 @dataclass(frozen=True)
 class DataMark:
-    """Fingerprint of a data set.
+    """Identity of a data set, stored in a checkpoint.
 
     samples : number of training samples. scale : factor of pixels.
     parts : type, shape and CRC-32 of each array ("train_x", ...).
-    class_names : what label 0, 1, ... stands for: names, numbers or bool; empty if labels are those numbers.
+    class_names : meanings of labels 0, 1, ...: names, numbers or bool; empty if labels mean themselves.
     mean, std : of the training part, for each feature or channel, if samples were standardised; else empty.
     table : encoding of a table's columns; None if samples are no rows of a table.
     """
@@ -108,18 +110,18 @@ class DataMark:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """State of a run between two steps.
+    """State of a run between two steps, with everything needed to continue it.
 
     epoch : number of finished epochs. history : their logs.
     step : number of finished steps of the next epoch, `sums` over them; all may be finished and the validation missing.
     finished : True if the run has ended. test : score; None before the end, or without a labelled test part.
-    params : arrays under PyTorch's `state_dict` names, running means and variances among them: float32, or float64 of a
-        run in fp64.
+    params : arrays by their names in PyTorch's `state_dict`, with running means and variances: float32, or float64 for
+    a run in fp64.
     slots : arrays of the optimizer by slot (`Optimizer.slots`) and parameter; missing ones are zeros.
-    updates : updates before the run's first: those of the PyTorch optimizer from which the slots come. 0 for a run.
+    updates : number of updates before the run's first, made by the PyTorch optimizer of the slots; else 0.
     best : with early stopping, before the end: parameters after the epoch with the lowest validation loss so far.
     last : with early stopping, after the end: parameters after the last epoch; `params` are then the best ones.
-    tuned : choices of the rung's tuner, with which the run continues; None if nothing is tuned.
+    tuned : choices of the rung's tuner, used when the run continues; None if nothing is tuned.
     """
 
     net: Net
@@ -146,12 +148,12 @@ class Checkpoint:
 
     @property
     def is_over(self) -> bool:
-        """True if there is no epoch to train: all are done, or early stopping ends the run."""
+        """True if no epoch is left to train: all are trained, or early stopping has ended the run."""
         return is_over(self.config, self.history)
 
     @property
     def element(self) -> str:
-        """NumPy dtype of parameters and slots: "float32", or "float64" of a run in fp64."""
+        """NumPy dtype of parameters and slots: "float32", or "float64" for a run in fp64."""
         return "float64" if any(array.dtype == np.float64 for array in self.params.values()) else "float32"
 
     @property
@@ -161,20 +163,20 @@ class Checkpoint:
 
 
 def best_epoch(history: Sequence[EpochLog]) -> int | None:
-    """Epoch with the lowest validation loss, from 1, the first of equals; None without a validation loss."""
+    """Epoch with the lowest validation loss, from 1, the first of equal ones; None without a validation loss."""
     losses = [(log.valid_loss, log.epoch) for log in history if log.valid_loss is not None]
     return min(losses)[1] if losses else None
 
 
 def is_over(config: TrainConfig, history: Sequence[EpochLog]) -> bool:
-    """True if a run of this history has no epoch left to train."""
+    """True if a run with this history has no epoch left to train."""
     done, best = len(history), best_epoch(history)
     has_waited = config.early_stopping is not None and best is not None and done - best >= config.early_stopping
     return done >= config.epochs or has_waited
 
 
 def param_shapes(net: Net) -> dict[str, Shape]:
-    """Shape of every parameter tensor under its name in PyTorch's `state_dict`, in order."""
+    """Shape of every parameter tensor, by its name in PyTorch's `state_dict`, in order."""
     return {
         f"{index}.{kind}": shape
         for index, layer in enumerate(net.layers)

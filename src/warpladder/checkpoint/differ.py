@@ -1,4 +1,4 @@
-"""Differences between a checkpoint and a run, for which the run cannot continue from it."""
+"""Differences between a checkpoint and a run that prevent the run from continuing it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ FREE = ("epochs", "log_every", "early_stopping")
 
 
 def differences(checkpoint: Checkpoint, net: Net, config: TrainConfig, data: DataMark) -> list[str]:
-    """One phrase for each difference between two runs, names of net and data aside; empty if one can continue."""
+    """Phrases for the differences between a checkpoint and a run, without names of net and data; empty if it can
+    continue.
+    """
     return [
         *_net(checkpoint.net, net),
         *_config(checkpoint.config, config, checkpoint.epoch, checkpoint.step),
@@ -43,7 +45,7 @@ def _net(there: Net, here: Net) -> list[str]:
 
 
 def _differ_in_widths(there: Net, here: Net) -> bool:
-    """True if `with_hidden` makes the one net's layers of the other's."""
+    """True if `with_hidden` can make one net's layers from the other's."""
     widths = hidden_widths(there)
     if not widths or there.in_shape != here.in_shape:
         return False
@@ -69,7 +71,9 @@ def _config(there: TrainConfig, here: TrainConfig, epoch: int, step: int) -> lis
 
 
 def _schedule(there: TrainConfig, here: TrainConfig) -> list[str]:
-    """Differences of the two learning-rate schedules. A schedule that ends with the run changes with its length."""
+    """Phrases for the differences of two learning-rate schedules. A schedule that ends with the run depends on its
+    length.
+    """
     a, b = there.schedule, here.schedule
     if a == b and a.by_epochs and there.epochs != here.epochs:
         end, fixed = there.epochs, a.over(there.epochs)
@@ -83,7 +87,7 @@ def _schedule(there: TrainConfig, here: TrainConfig) -> list[str]:
 
 
 def _fields(a: Any, b: Any, what: str) -> list[str]:
-    """Differences of two dataclasses: in class, or in some fields."""
+    """Phrases for the differences of two dataclasses: in class, or in some fields."""
     if type(a) is not type(b):
         return [f"{what} is {type(a).__name__} there and {type(b).__name__} here"]
     names = [field.name for field in fields(a) if getattr(a, field.name) != getattr(b, field.name)]

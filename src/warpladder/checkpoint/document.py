@@ -22,7 +22,7 @@ from .plan import plan_from_json, plan_to_json
 FIELDS = {"net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test"}
 OPTIONAL = {"tuned", "updates"}
 
-#: Parameters that a run with early stopping holds next to its own, by the first word of their names.
+#: Further parameters of a run with early stopping, by the first word of their names.
 ASIDE = ("best", "last")
 
 #: Optional fields of a data set.
@@ -30,7 +30,7 @@ _DATA_OPTIONAL = ("class_names", "mean", "std", "table")
 
 
 def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Document of a checkpoint, as `json` can write it."""
+    """Document of a checkpoint for `json`."""
     document = {
         "net": net_to_json(checkpoint.net),
         "config": checkpoint.config.as_dict(),
@@ -52,7 +52,9 @@ def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def from_document(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Checkpoint:
-    """Checkpoint of a document with the fields `FIELDS` and of tensors; an error for a damaged or impossible field."""
+    """Checkpoint from a document with the fields `FIELDS` and from tensors. Raises an error for a damaged or
+    impossible field.
+    """
     net, config = net_from_json(document["net"]), _config(document["config"])
     params = {name: array for name, array in tensors.items() if slot_of(name) is None}
     checkpoint = Checkpoint(
@@ -73,7 +75,7 @@ def refuse(why: str) -> NoReturn:
 
 
 def slot_of(name: str) -> str | None:
-    """Slot at the beginning of a tensor's name; None for a parameter, whose name begins with its layer's number."""
+    """Slot at the beginning of a tensor's name; None for a parameter, whose name begins with its layer's index."""
     head, dot, _ = name.partition(".")
     return None if not dot or head.isdecimal() else head
 
@@ -95,7 +97,7 @@ def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray]) -> dic
 
 
 def _aside(net: Net, tensors: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
-    """Parameters of the best and the last epoch, with checked names, shapes and numbers, as far as there are any."""
+    """Parameters of the best and the last epoch if present, with checked names, shapes and numbers."""
     out = {}
     for kind in ASIDE:
         found = {name.partition(".")[2]: array for name, array in tensors.items() if slot_of(name) == kind}
@@ -119,7 +121,7 @@ def _tensors(found: dict[str, np.ndarray], what: str, shapes: dict[str, Shape]) 
 
 
 def _check_position(at: Checkpoint) -> None:
-    """Check that the position of a run exists in that run."""
+    """Check that the position of a run (epoch, step, updates) is possible."""
     if not _is(at.updates, int) or not 0 <= at.updates < 2**53 or (at.updates and at.config.epochs):
         refuse("is damaged: its number of updates is impossible")
     if not (isinstance(at.rung, str) and _is(at.epoch, int) and _is(at.step, int) and isinstance(at.finished, bool)):
@@ -146,7 +148,7 @@ def _check_position(at: Checkpoint) -> None:
 
 
 def _check_aside(at: Checkpoint) -> None:
-    """Check that a run has the parameters of its best or last epoch where early stopping needs them, and only there."""
+    """Check that a run has the parameters of its best or last epoch exactly if early stopping needs them."""
     stops = at.config.early_stopping is not None and at.epoch > 0
     wanted = {"best": stops and not at.finished, "last": stops and at.finished}
     for kind, is_wanted in wanted.items():
@@ -157,7 +159,7 @@ def _check_aside(at: Checkpoint) -> None:
 
 
 def _config(value: Any) -> TrainConfig:
-    """Settings of the training."""
+    """Training settings from a document."""
     known = {field.name for field in fields(TrainConfig)} | set(SHORT)
     if not isinstance(value, dict) or not value.keys() <= known:
         refuse("has settings that this version of warpladder does not know")
@@ -224,7 +226,7 @@ def _history(value: Any) -> tuple[EpochLog, ...]:
 
 
 def _score_to_json(score: Score) -> dict[str, Any]:
-    """Score as JSON; without R2 and MAE where there are none, as versions before them wrote it."""
+    """Score as JSON; R2 and MAE are left out if None, as older versions wrote it."""
     return {key: value for key, value in asdict(score).items() if value is not None or key in ("loss", "accuracy")}
 
 
@@ -236,7 +238,7 @@ def _score(value: Any) -> Score:
 
 
 def _is_record(value: Any, **types: Any) -> bool:
-    """True for a dict of exactly these keys and types with finite floats."""
+    """True for a dict with exactly these keys and types, and with finite floats."""
     return (
         isinstance(value, dict)
         and value.keys() == types.keys()

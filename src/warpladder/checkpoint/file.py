@@ -12,7 +12,7 @@ from .content import Checkpoint
 
 
 def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all; `CheckpointError`, with an older file unchanged, if the disk is full."""
+    """Write a checkpoint atomically. Raises `CheckpointError` if the disk is full; an older file is then unchanged."""
     content = encode(checkpoint)
     try:
         write_atomically(Path(path), content)
@@ -22,12 +22,12 @@ def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint; `CheckpointError` if it is missing, unreadable or damaged."""
+    """Read a checkpoint. Raises `CheckpointError` if it is missing, unreadable or damaged."""
     return decode(read(path), os.fspath(path))
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file; `CheckpointError` names the file if it cannot be read."""
+    """Bytes of a file. Raises `CheckpointError` with the file's name if it cannot be read."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -50,7 +50,9 @@ def check_free(path: str | os.PathLike[str], resumed: str | os.PathLike[str] | N
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise `CheckpointError` if it is known now that a checkpoint cannot be written later."""
+    """Raise `CheckpointError` if a checkpoint cannot be written to the path: it is a folder, its folder is missing, or
+    the system forbids it.
+    """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} is a folder: name a file in it")

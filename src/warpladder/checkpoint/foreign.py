@@ -1,17 +1,17 @@
-"""Files of other programs where a checkpoint is wanted: each is named for what it is, with what to do."""
+"""Recognition of other programs' files that were given as checkpoints, with a remedy for each."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
 
-#: How a PyTorch net becomes a file that `train --from` takes.
+#: Remedy for a PyTorch file: write one that `train --from` takes.
 SAFETENSORS = "write safetensors.torch.save_file(module.state_dict(), FILE) instead"
 
-#: How the weights of other programs get in.
+#: Remedy for weights of other programs.
 ARRAYS = "give their arrays by name to wl.train(weights=...) or wl.Model.from_state_dict"
 
-#: (first bytes, kind of file and what to do): the first match counts.
+#: Pairs (first bytes, kind of file and remedy); the first match is used.
 _SIGNATURES = (
     (b"\x89HDF\r\n\x1a\n", f"is an HDF5 file, as Keras writes: {ARRAYS}"),
     (b"version https://git-lfs", "is a Git LFS pointer, not the file itself: run git lfs pull"),
@@ -23,7 +23,7 @@ _SIGNATURES = (
 )
 _PICKLE = f"is a pickle, which can run anything when it is read: {SAFETENSORS}"
 
-#: Names of files within a zip archive, and its kind.
+#: Names of files in a zip archive, and the archive's kind.
 _MEMBERS = (
     (b"model.weights.h5", f"is a Keras archive: {ARRAYS}"),
     (b"data.pkl", f"is a file of torch.save, a pickle, which can run anything when it is read: {SAFETENSORS}"),
@@ -32,8 +32,8 @@ _MEMBERS = (
 
 
 def what_it_is(content: bytes) -> str | None:
-    """The kind of a file that is no safetensors file, and what to do, to follow the file's name; None if it is not
-    known.
+    """Clause on the kind of a file that is no safetensors file, with a remedy, to follow the file's name; None if
+    unknown.
     """
     if content[8:9] == b"{" and 0 < int.from_bytes(content[:8], "little") < 1 << 40:
         return None  # a safetensors file begins with the length of its header, whose bytes may be any
@@ -56,7 +56,7 @@ def what_it_is(content: bytes) -> str | None:
 
 
 def _text(content: bytes) -> str | None:
-    """The kind of a file of text."""
+    """Clause on the kind of a text file; None if unknown."""
     start = content[:1000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
         return "is an HTML page, perhaps an error page saved under this name: download the file itself"

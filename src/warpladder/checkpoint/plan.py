@@ -1,4 +1,4 @@
-"""Choice of a tuner as plain data, stored with a run, which then continues with the same kernels."""
+"""Choices of a tuner as plain data, stored with a run, which then continues with the same kernels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..results.reader import read
 class ProductPlan:
     """Plan of one matrix product of a layer.
 
-    layer : first of the layers that the op computes. op : class name of the op.
+    layer : index of the first layer that the operation computes. op : class name of the operation.
     product : result, "y", "dx" or "dw". samples : batch size. tile : bm, bn, bk, tm, tn and stages of `ops.tiles.Tile`.
-    depth, parts : as `ops.cost.tiles.TilePlan` has them.
+    depth, parts : fields of `ops.cost.tiles.TilePlan`.
     """
 
     layer: int
@@ -29,14 +29,14 @@ class ProductPlan:
 
 @dataclass(frozen=True)
 class OpPlan:
-    """Op, by class name, that computes consecutive layers, the first of which is `layer`; samples : batch size."""
+    """Choice of an operation, by class name, for consecutive layers from `layer` on; samples : batch size."""
 
     layer: int
     op: str
     samples: int
 
 
-#: One choice.
+#: One choice of a tuner.
 Record = OpPlan | ProductPlan
 
 
@@ -44,7 +44,7 @@ Record = OpPlan | ProductPlan
 class NetPlan:
     """Plan of a net on the device with this `Device.hardware`.
 
-    ops : ops that were chosen among several; all others are those of the table.
+    ops : operations chosen among several; all others are the table's.
     products : products that were timed; all others follow the cost model of `ops.cost`.
     """
 
@@ -54,7 +54,7 @@ class NetPlan:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All choices."""
+        """Choices of operations and products together."""
         return (*self.ops, *self.products)
 
 
@@ -65,12 +65,12 @@ def net_plan(hardware: str, records: list[Record]) -> NetPlan:
 
 
 def plan_to_json(plan: NetPlan) -> dict[str, Any]:
-    """Plan as `json` can write it."""
+    """Plan as plain values for `json`."""
     return asdict(plan)
 
 
 def plan_from_json(value: Any, where: str = "") -> NetPlan:
-    """Plan of a description by `plan_to_json`, unchecked against a net; where : name in error messages.
+    """Plan from the values of `plan_to_json`, unchecked against a net; where : name in error messages.
 
     Raises PlanError: a field is missing, unknown or of the wrong type; the message names it.
     """

@@ -1,4 +1,4 @@
-"""Weights with which a new run begins: from a checkpoint, or from a PyTorch `state_dict` in a safetensors file."""
+"""Weights to begin a new run with: from a checkpoint, or from a PyTorch `state_dict` in a safetensors file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 #: Last part of the name of PyTorch's count of the batches that a normalisation has seen.
 COUNT = ".num_batches_tracked"
 
-#: Prefixes of names in a checkpoint that are no weights: optimizers' slots, parameters of the best or last epoch. A
-#: prefix of a wrapped model is another one.
+#: Prefixes of tensors in a checkpoint that are no weights: optimizers' slots, parameters of the best or last epoch; in
+#: contrast to the prefix of a wrapped model.
 OTHERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.", "best.", "last.")
 
 
 def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32") -> np.ndarray:
-    """Weights "float32" or "float64" of a file, flat, in the order of `tensor_shapes`.
+    """Flat weights (numbers,) of a file, "float32" or "float64", in the order of `tensor_shapes`.
 
     path : checkpoint, or safetensors file of a PyTorch `state_dict`. Slots of its optimizer are left out.
     Raises CheckpointError: the file is missing, damaged or foreign, or its names, shapes or numbers do not fit.
@@ -53,13 +53,13 @@ def flat_weights(
     net: Net, named: Mapping[str, Any], source: str = "state_dict", dtype: str = "float32",
     shapes: Mapping[str, Shape] | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """Copy of named arrays as one flat buffer "float32" or "float64", in the order of `tensor_shapes`.
+    """Flat copy (numbers,) of named arrays, "float32" or "float64", in the order of `tensor_shapes`.
 
-    shapes : of other tensors than all of the net's. PyTorch's counts of batches are left out.
-
-    named : by the `state_dict` names of the same `torch.nn.Sequential`, "0.weight", in any order, without a prefix that
-    all names share, such as "module." of a wrapped model. Names of a class, "fc1.weight", are matched by shapes where
-    they fit once, with a warning that lists the matches. source : name of the mapping in error messages.
+    named : arrays by the `state_dict` names of the same `torch.nn.Sequential`, "0.weight", in any order. A common
+    prefix of all names, as "module.", is removed, and PyTorch's counts of batches are left out. Other names,
+    "fc1.weight", are matched by shapes if they fit only once, with a warning that lists the matches.
+    source : name of the mapping in error messages.
+    shapes : shapes by name of the wanted tensors; by default all of the net's.
     Raises CheckpointError: names, shapes, types or numbers do not fit the net.
     """
     shapes = tensor_shapes(net) if shapes is None else shapes
@@ -99,7 +99,7 @@ def flat_weights(
 
 
 def unflattened(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
-    """Views by name into what `flat_weights` returns."""
+    """Tensors by name, as views into the flat array from `flat_weights`."""
     out, start = {}, 0
     for name, shape in tensor_shapes(net).items():
         out[name] = flat[start : start + math.prod(shape)].reshape(shape)
@@ -108,7 +108,7 @@ def unflattened(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def of_weights(net: Net, arrays: Mapping[str, np.ndarray], data: DataMark) -> Checkpoint:
-    """Checkpoint of named float32 weights, of no epochs; as many updates as PyTorch has counted batches."""
+    """Checkpoint without epochs from named float32 weights; its number of updates is PyTorch's count of batches."""
     counts = [int(array) for name, array in arrays.items() if name.endswith(COUNT)]
     params = unflattened(net, flat_weights(net, arrays))
     return Checkpoint(
@@ -117,7 +117,7 @@ def of_weights(net: Net, arrays: Mapping[str, np.ndarray], data: DataMark) -> Ch
 
 
 def with_counts(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
-    """Copies of a checkpoint's weights, with the number of updates as each normalisation's count of batches."""
+    """Copies of a checkpoint's weights by name, with the number of updates as each normalisation's count of batches."""
     out: dict[str, np.ndarray] = {}
     for name, array in checkpoint.params.items():
         out[name] = array.copy()
@@ -127,12 +127,12 @@ def with_counts(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
 
 
 def without_counts(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Named tensors without the counts of batches that PyTorch's normalisations keep."""
+    """Named tensors without PyTorch's counts of batches in normalisations."""
     return {name: value for name, value in named.items() if not name.endswith(COUNT)}
 
 
 def _other_widths(net: Net, found: Mapping[str, tuple[int, ...]]) -> str:
-    """Hint to set the widths of hidden layers, where that makes all shapes fit."""
+    """Hint to set the widths of hidden layers, if this makes all shapes fit; else ""."""
     widths = [found[f"{index}.weight"][:1] for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
     if not widths or not all(width and width[0] for width in widths):
         return ""
@@ -141,10 +141,10 @@ def _other_widths(net: Net, found: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def matching(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
-    """Names of a class's parameters by ours, where they fit in exactly one way; else None.
+    """Names of a class's parameters by ours, if the shapes allow exactly one assignment; else None.
 
-    A module's tensors go to a layer with tensors of the same names and shapes. Of several such layers the numbers in
-    the modules' names decide, fc2 before fc10, if the names are alike but for them.
+    A module's tensors belong to a layer with tensors of the same names and shapes. Among several such layers the
+    numbers in the modules' names decide, fc2 before fc10, if the names are otherwise equal.
     """
     ours, theirs = _by_module(shapes), _by_module(given)
     kinds: dict[frozenset[Any], tuple[list[str], list[str]]] = {}
@@ -186,7 +186,7 @@ def check_order(net: Net, named: Mapping[str, Any]) -> None:
 
 
 def _ambiguous(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any]) -> str:
-    """Hint to rename tensors, where their shapes fit, but several layers have the same ones."""
+    """Hint to rename tensors, if their shapes fit but several layers have equal ones; else ""."""
     found = {name: np.shape(array) for name, array in given.items()}
     ours, theirs = (sorted(sorted(each.items()) for each in _by_module(some).values()) for some in (shapes, found))
     return "; shapes fit, but several layers have the same ones: rename the tensors" if ours == theirs else ""
@@ -204,7 +204,7 @@ def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:
 
 
 def _without_prefix(named: Mapping[str, Any], wanted: Any) -> dict[str, Any]:
-    """Arrays by name, without a prefix that all names share, if wanted names remain."""
+    """Arrays by name, without a common prefix of all names, if the wanted names remain."""
     first = next(iter(wanted), "")
     for name in named:
         prefix = name.removesuffix(first)

@@ -1,6 +1,6 @@
-"""`TrainConfig`: every setting of a training run, checked when it is made.
+"""`TrainConfig`: every setting of a training run, checked at creation.
 
-It imports nets, optimizers and errors; everything that trains imports it. Begin with `TrainConfig` below.
+It imports nets, optimizers and errors; all training code imports it. Begin with `TrainConfig` below.
 """
 
 from __future__ import annotations
@@ -20,48 +20,49 @@ if TYPE_CHECKING:
 
 PLAIN, CONSTANT = SGD(), Constant()
 
-#: Settings of the optimizer that `TrainConfig` takes by themselves too, where no optimizer is given.
+#: Settings of SGD that `TrainConfig` takes directly if no optimizer is given.
 SHORT = ("learning_rate", "momentum", "nesterov", "weight_decay", "betas", "eps")
 
 
 @dataclass(frozen=True, init=False)
 class TrainConfig(metaclass=ByName):
-    """Settings of a training run: what is trained. A rung's options are how it is computed.
+    """Settings of a training run, which determine its result. A rung's options determine how it is computed.
 
     Parameters
     ----------
     epochs : int
+        Passes over the training set.
     batch_size : int or None
         None trains on the full training set at each step.
     optimizer : Optimizer
         `SGD(0.01)` if not given.
     schedule : Schedule
-        How the learning rate goes from step to step; `Constant()` if not given.
+        Learning rate of each step; `Constant()` if not given.
     clip_value : float or None
-        Clip every gradient element to [-clip_value, clip_value] before the optimizer sees it (S4 uses 5).
+        Clip every gradient element to [-clip_value, clip_value] before the optimizer's step (S4 uses 5).
     clip_norm : float or None
-        Scale all gradients of a step together by clip_norm / (norm + 1e-6) where their L2 norm is larger than that
-        permits, as PyTorch's `clip_grad_norm_` does; in place of `clip_value`.
+        Scale all gradients of a step by clip_norm / (norm + 1e-6) if this is below 1, norm being their common L2 norm,
+        as PyTorch's `clip_grad_norm_` does. Excludes `clip_value`.
     seed : int
-        Of the initial weights and of the order of the samples.
+        Seed of the initial weights and of the order of the samples.
     shuffle : bool
-        A new seeded order every epoch; otherwise the stored order.
+        True takes a new seeded order every epoch, False the stored order.
     drop_last : bool
-        Leave out a partial last batch; by default it is trained with its own mean.
+        True leaves out a partial last batch; by default it is trained with its own mean.
     log_every : int or None
-        Steps of an epoch after which the host reads their losses and waits for them: `train` for its progress and to
-        see that they are finite, a climb because that is what it times. They are read at the end of an epoch in any
-        case; where one has no more than half as many steps, several are read together. None is as seldom as that: once
-        an epoch, or less often where epochs are short. `train` reads them at least once a second.
+        Number of steps after which the host reads their losses and waits for them: `train` shows them and checks that
+        they are finite, a climb times it. They are read at the end of every epoch too; of epochs with at most half as
+        many steps, several are read together. None reads them once an epoch, or less often if epochs are short.
+        `train` reads them at least once a second.
     loss_every : int
-        Epochs between two whose loss and accuracy on the training batches are computed: of those numbered from 1 the
-        multiples of this, whatever the number of epochs, wherever a run begins. In the others gradients are computed,
-        and the weights are the same.
+        Training loss and accuracy are computed in every `loss_every`-th epoch, counted from 1 also in a resumed run. In
+        the other epochs only gradients are computed; the weights are the same.
     early_stopping : int or None
-        Epochs in a row without a lower validation loss after which `train` ends the run. Its weights are those of the
-        epoch with the lowest validation loss, also where all epochs are trained. The data need a validation part.
+        Number of consecutive epochs without a lower validation loss after which `train` ends the run. Its final weights
+        are those of the epoch with the lowest validation loss, even if all epochs were trained. The data need a
+        validation part.
     learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
-        Settings of SGD, where no optimizer is given: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
+        Settings of SGD if no optimizer is given: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
     """
 
     by_place: ClassVar[None] = None
@@ -163,16 +164,19 @@ class TrainConfig(metaclass=ByName):
 
     @property
     def learning_rate(self) -> float:
-        """The optimizer's learning rate, which the schedule varies."""
+        """Learning rate of the optimizer, which the schedule varies."""
         return self.optimizer.learning_rate
 
     @property
     def steady(self) -> bool:
-        """True if every step is made with the same numbers."""
+        """True if all steps use the same learning rate and the same other numbers of the optimizer."""
         return self.optimizer.steady and self.schedule.steady
 
     def rates(self, first: int, last: int, samples: int) -> np.ndarray:
-        """Learning rates (last - first,) float64 of updates first..last-1, over all epochs, with n training samples."""
+        """Learning rates (last - first,) float64 of updates first..last-1, counted over all epochs.
+
+        samples : number of training samples.
+        """
         return self.schedule.rates(self.learning_rate, first, last, self.steps(samples), self.epochs)
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
@@ -180,20 +184,20 @@ class TrainConfig(metaclass=ByName):
         return self.optimizer.numbers(self.rates(first, last, samples), first)
 
     def batch(self, samples: int) -> int:
-        """Samples in a full batch of a training set of this many samples."""
+        """Number of samples in a full batch of a training set with `samples` samples."""
         return samples if self.batch_size is None else min(self.batch_size, samples)
 
     def steps(self, samples: int) -> int:
-        """Steps in one epoch: ceil(samples / batch), or floor with `drop_last`."""
+        """Number of steps in one epoch: ceil(samples / batch), or floor with `drop_last`."""
         batch = self.batch(samples)
         return samples // batch if self.drop_last else -(-samples // batch)
 
     def has_loss(self, epoch: int) -> bool:
-        """True if loss and accuracy are computed in an epoch; epochs are counted from 0, as `Order.epoch` is."""
+        """True if loss and accuracy are computed in an epoch, counted from 0 as in `Order.epoch`."""
         return (epoch + 1) % self.loss_every == 0
 
     def but(self, **changes: object) -> TrainConfig:
-        """A copy with these settings changed, those of its optimizer among them."""
+        """Copy of the settings with these changed; settings of the optimizer may be given too."""
         known = [field.name for field in fields(self)]
         for name in changes:
             if name not in known and name not in SHORT:
@@ -209,8 +213,8 @@ class TrainConfig(metaclass=ByName):
         return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings as plain values, for JSON; optimizer and schedule are dictionaries with their names. Without
-        early stopping, or a clip_norm, there is no word of it.
+        """Settings as plain values, for JSON; optimizer and schedule are dictionaries with their names. early_stopping
+        and clip_norm are left out if None.
         """
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("early_stopping", "clip_norm"):
@@ -222,12 +226,12 @@ class TrainConfig(metaclass=ByName):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """The settings of `as_dict`.
+        """Settings from the values of `as_dict`.
 
         Raises
         ------
         ConfigError
-            There is no such setting, optimizer or schedule, or its value is not possible.
+            A setting, optimizer or schedule is unknown, or a value is impossible.
         """
         out = dict(values)
         kinds: tuple[tuple[str, Any], ...] = (("optimizer", Optimizer), ("schedule", Schedule))
@@ -243,7 +247,7 @@ class TrainConfig(metaclass=ByName):
 
 
 def changed(optimizer: Optimizer, changes: Mapping[str, object]) -> Optimizer:
-    """An optimizer with other settings; `ConfigError` where it has no such setting."""
+    """Optimizer with other settings. Raises `ConfigError` if it has no such setting."""
     if not changes or not isinstance(optimizer, Optimizer):
         return optimizer
     check_names(type(optimizer), changes)
@@ -254,7 +258,7 @@ Kind = TypeVar("Kind", Optimizer, Schedule)
 
 
 def named(kind: type[Kind], name: str, settings: Mapping[str, Any]) -> Kind:
-    """Optimizer or schedule of a class name in any case; `ConfigError` for an unknown name, setting or value."""
+    """Optimizer or schedule of a class name in any case. Raises `ConfigError` for an unknown name, setting or value."""
     found = kind.known.get(name.lower())
     what = kind.__name__.lower()
     if found is None:
@@ -273,7 +277,7 @@ def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) ->
             )
 
 
-#: Settings with which each report trains its net: the defaults of `train` and `climb`.
+#: Settings of each report for its net: the defaults of `train` and `climb`.
 RECIPES = {
     "softmax": TrainConfig(epochs=20, batch_size=128, learning_rate=0.1),
     "mlp": TrainConfig(epochs=10, batch_size=64, learning_rate=0.01),
@@ -283,8 +287,8 @@ RECIPES = {
 }
 
 
-#: Settings for the digits, which come with the package: with those of the reports, made for 60,000 images, 1,437
-#: samples end half trained. Others wrote the test samples: what is left of the error is that, not a lack of training.
+#: Settings for the digits: with the reports' settings, for 60,000 images, their 1,437 samples would be half trained.
+#: Other people wrote the test samples, which explains the remaining error.
 DIGITS = {
     "softmax": TrainConfig(epochs=40, batch_size=64, optimizer=SGD(0.1, momentum=0.9)),
     "mlp": TrainConfig(epochs=20, batch_size=32, optimizer=SGD(0.2, momentum=0.9)),
@@ -295,7 +299,7 @@ DIGITS = {
 
 
 def recipe(net: str, data: str = "") -> TrainConfig:
-    """Settings with which the net of this name is trained: on the digits those made for them, else those of its report;
-    for any other net those of `TrainConfig()`.
+    """Settings for the net of this name: on the digits those made for them, else those of its report; for any other net
+    `TrainConfig()`.
     """
     return (DIGITS if isinstance(data, str) and data == "digits" else RECIPES).get(net, TrainConfig())

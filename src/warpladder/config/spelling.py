@@ -1,4 +1,4 @@
-"""Optimizers, schedules and losses as text, in the grammar of rungs: "adam:betas=0.9+0.99:eps=1e-7", "l1"."""
+"""Text form of optimizers, schedules and losses, in the grammar of rungs: "adam:betas=0.9+0.99:eps=1e-7", "l1"."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from . import TrainConfig, check_names, named
 
 Kind = TypeVar("Kind", Optimizer, Schedule)
 
-#: Former names of schedules, which are still read.
+#: Former names of schedules that are still read.
 FORMER = {"step": "stepdecay"}
 
-#: Settings of optimizers that have an option of the command line of their own.
+#: Settings of optimizers with their own command-line option.
 OWN = ("learning_rate", "momentum", "nesterov", "weight_decay")
 
 _WORDS = {"yes": True, "no": False, "true": True, "false": False, "none": None}
 
 
 def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | None = None) -> Kind:
-    """The optimizer or schedule that a text names.
+    """Optimizer or schedule named by a text.
 
     Parameters
     ----------
     kind : type
         `Optimizer` or `Schedule`.
     text : str
-        The name of its class, in small letters or not, then settings: "sgd:momentum=0.9:nesterov=yes". A pair
-        has a + between its numbers.
+        Name of its class, in any case, then settings: "sgd:momentum=0.9:nesterov=yes". A pair has a + between its
+        numbers.
     base : Optimizer or Schedule
-        Source of settings that are not given, if the name is that of its class.
+        Source of the other settings, if it is of the same class.
     settings : mapping, optional
         Further settings, as values.
 
     Raises
     ------
     ConfigError
-        There is no such name or setting, a setting is given twice, or a value is not possible.
+        A name or setting is unknown, a setting is given twice, or a value is impossible.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
 
 
 def _settings(what: str, form: str, parts: list[str], given: Iterable[str] = ()) -> dict[str, Any]:
-    """Settings by name of texts such as "delta=0.5"; an error for one that comes twice, or is among those given."""
+    """Settings by name from texts like "delta=0.5". Raises `ConfigError` for one that occurs twice or is in `given`."""
     values: dict[str, Any] = {}
     for each in parts:
         setting, equals, value = each.partition("=")
@@ -83,10 +83,10 @@ def _settings(what: str, form: str, parts: list[str], given: Iterable[str] = ())
 
 
 def read_loss(text: str) -> Loss:
-    """The loss that a text names: "l1", "huber:delta=0.5", "cross_entropy:weight=1+2+5", "BCEWithLogitsLoss".
+    """Loss named by a text: "l1", "huber:delta=0.5", "cross_entropy:weight=1+2+5", "BCEWithLogitsLoss".
 
-    Raises ConfigError: there is no such loss or setting, or a setting is not written so.
-    Raises NetError: a setting's value is not possible.
+    Raises ConfigError: the loss or a setting is unknown, or its text is malformed.
+    Raises NetError: a setting's value is impossible.
     """
     name, *parts = text.strip().split(":")
     short = {kind.removesuffix("Loss").lower(): kind for kind in LOSSES} | {"bce": BCEWithLogitsLoss.__name__}
@@ -102,11 +102,11 @@ def read_loss(text: str) -> Loss:
 
 
 def configured(before: TrainConfig, requested: Mapping[str, Any]) -> TrainConfig:
-    """A copy of settings with the requested ones replaced.
+    """Copy of settings with the requested ones replaced.
 
-    requested : by the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts,
-    as `read` takes them.
-    Raises ConfigError: there is no such setting, or its value is not possible.
+    requested : values by the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are
+    texts for `read`.
+    Raises ConfigError: a setting is unknown, or its value is impossible.
     """
     changes = dict(requested)
     if changes.get("batch_size") == "full":
@@ -120,7 +120,7 @@ def configured(before: TrainConfig, requested: Mapping[str, Any]) -> TrainConfig
 
 
 def write(thing: Optimizer | Schedule) -> str:
-    """The text that `read` makes this from; settings with their class's default are left out."""
+    """Text of an optimizer, schedule or loss for `read`, without settings that have their class's default."""
     changed = [
         f"{field.name}={_text(getattr(thing, field.name))}"
         for field in fields(thing)
@@ -130,13 +130,15 @@ def write(thing: Optimizer | Schedule) -> str:
 
 
 def changes(thing: Optimizer | Schedule, base: Optimizer | Schedule) -> dict[str, str]:
-    """Settings, as text, that differ from those of another object of the class."""
+    """Settings, as text, that differ from those of another object of the class, by name."""
     names: Iterable[str] = (field.name for field in fields(thing))
     return {name: _text(getattr(thing, name)) for name in names if getattr(thing, name) != getattr(base, name)}
 
 
 def _value(text: str) -> Any:
-    """A number, a pair of numbers, yes, no or none; else the text itself, which the setting's check refuses."""
+    """Value of a setting's text: a number, a pair of numbers, yes, no or none; else the text, which the setting's
+    check refuses.
+    """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:

@@ -57,7 +57,7 @@ def load(
         for instance "./mine.py".
     data_dir : path or None
         Folder of the files, gzipped or not, in any usual layout; missing files are an error. None takes the
-    folder in the variable WARPLADDER_DATA, if set, else downloads.
+        folder in the variable WARPLADDER_DATA, if set, else downloads.
     limit : int or None
         Number of training rows to keep, drawn by the seed.
     validation : int
@@ -69,8 +69,8 @@ def load(
         Shape of one sample, for csv only.
     standardize : bool
         True trains on (x - mean) / std, with mean and std of each feature or image channel over the training rows.
-        Cells
-    of a csv may then be any finite numbers. A checkpoint stores mean and std, so that predictions take raw samples.
+        Cells of a csv may then be any finite numbers. A checkpoint stores mean and std, so that predictions take raw
+        samples.
     label : str or None
         Heading of the column with the labels, for csv and tables only.
 
@@ -128,14 +128,14 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
         Name of a data set with downloads.
     data_dir : path or None
         Parent of the folder for the files, created if missing: `load` finds them by the same `data_dir`, also in
-    a copy on another machine. None is the user's cache folder.
+        a copy on another machine. None is the user's cache folder.
     progress : bool
         Show the progress of downloads on stderr.
 
     Returns
     -------
     list of Path
-    Paths of the files.
+        Paths of the files.
 
     Raises
     ------

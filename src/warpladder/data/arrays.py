@@ -36,7 +36,7 @@ def arrays(
     ----------
     train_x, test_x, valid_x : array
         (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 stays, floats become
-    float32, other integers uint8 if all of them are 0 to 255, else float32.
+        float32, other integers uint8 if all of them are 0 to 255, else float32.
     train_y, test_y, valid_y : array or None
         Labels (samples,) of any kind, as in scikit-learn: whole numbers, bool, floats, names, bytes; or None.
         The sorted distinct values are the classes; a checkpoint stores them, and predictions are these values.
@@ -44,10 +44,10 @@ def arrays(
         The input of a net is x * scale; None is 1/255 for bytes and 1 for floats.
     standardize : bool
         True trains on (x - mean) / std, with mean and std of each feature or image channel over the training set. A
-    checkpoint stores both, so that predictions take raw x.
+        checkpoint stores both, so that predictions take raw x.
     layout : {"NCHW", "NHWC"} or None
         Axis of the channels of images (4 axes): "NHWC" moves them to the front. None expects them in front, and refuses
-    shapes that look like NHWC.
+        shapes that look like NHWC.
     targets : bool
         True if train_y, test_y and valid_y are targets of a regression: numbers, (samples,) or (samples, outputs).
     sample_weight : array or None

@@ -64,12 +64,12 @@ def read(
         Columns of the test table are found by their headings if both tables have some.
     shape : tuple of int or None
         Shape of one sample: (features,) or (channels, height, width). None makes square images
-    (1, side, side) if the number of pixels in a row is a square, else (features,).
+        (1, side, side) if the number of pixels in a row is a square, else (features,).
     numbers : bool
         True if cells are features of any finite numbers: float32 of scale 1, and no images unless shape is given.
     label : str or None
         Heading of the column with the labels. None takes the first column if it has names, no heading, or a
-    heading that means label.
+        heading that means label.
     """
     train_table = _label_first(train, _table(train, numbers), label)
     features = train_table.columns - 1

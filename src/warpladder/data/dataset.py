@@ -25,7 +25,7 @@ class Dataset:
         uint8 or float32, (samples, channels, height, width) or (samples, features), C-contiguous.
     train_y, test_y : ndarray or None
         int32 labels, (samples,); float32 targets, (samples, outputs) or (samples,), which becomes (samples, 1); None
-    if a sample is its own target.
+        if a sample is its own target.
     scale : float
         The input of a net is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
     valid_x, valid_y : ndarray or None

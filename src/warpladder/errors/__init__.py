@@ -1,44 +1,44 @@
-"""Errors that a user can meet. Each message is one line: what is wrong, where, and what to do.
+"""Errors for users. Each message is one line: the fault, its place, and a remedy.
 
-It imports nothing. arguments.py checks the arguments of public functions.
-It imports nothing of warpladder; every part may import it. Begin with `WarpladderError`.
+It imports nothing of warpladder; every part may import it. arguments.py checks the arguments of public functions.
+Begin with `WarpladderError`.
 """
 
 from typing import Any
 
 
 class WarpladderError(Exception):
-    """Base of every error that warpladder raises on purpose."""
+    """Base class of all errors that warpladder raises on purpose."""
 
 
 class ArgumentError(WarpladderError, TypeError):
-    """An argument of another type than a function takes, in the wrong place, or under an unknown name."""
+    """Error: an argument has the wrong type or position, or an unknown name."""
 
 
 class NetError(WarpladderError, ValueError):
-    """A chain of layers that cannot work."""
+    """Error: a net's layers do not fit each other or the samples."""
 
 
 class ConfigError(WarpladderError, ValueError):
-    """A training setting that makes no sense."""
+    """Error: a training setting is unknown or impossible."""
 
 
 class DataError(WarpladderError, ValueError):
-    """A data file or array that is missing, damaged or of the wrong kind."""
+    """Error: a data file or array is missing, damaged or of the wrong kind."""
 
 
 class RungError(WarpladderError):
-    """A rung or peer that is unknown, not installed, or unable to train this net."""
+    """Error: a rung or peer is unknown, not installed, or unable to train this net."""
 
 
 class CheckpointError(WarpladderError):
-    """A checkpoint that is missing, damaged, or belongs to another run."""
+    """Error: a checkpoint is missing, damaged, or belongs to another run."""
 
 
 class UnsavedError(CheckpointError):
-    """The checkpoint of a finished run could not be written.
+    """Error: the checkpoint of a finished run could not be written.
 
-    run : the `Run`, which can still be saved elsewhere.
+    run : the `Run`, which can still be saved to another file.
     """
 
     def __init__(self, message: str, run: Any) -> None:
@@ -47,41 +47,43 @@ class UnsavedError(CheckpointError):
 
 
 class DeviceError(WarpladderError):
-    """No GPU, no driver, one that is too old, or an error that a device reports."""
+    """Error: there is no GPU, its driver is missing or too old, or a device reports an error."""
 
 
 class KernelError(WarpladderError, ValueError):
-    """A kernel that does not compile, or arguments that do not fit its signature."""
+    """Error: a kernel does not compile, or arguments do not fit its signature."""
 
 
 class LaunchError(WarpladderError, ValueError):
-    """A launch that the device cannot do: too many threads, too much shared memory, an empty grid."""
+    """Error: the device cannot run a launch: too many threads, too much shared memory, an empty grid."""
 
 
 class OutOfMemoryError(WarpladderError, MemoryError):
-    """Buffers that do not fit into a device's memory."""
+    """Error: buffers do not fit into a device's memory."""
 
 
 class PlanError(WarpladderError, ValueError):
-    """A stored plan of a net's kernels that is damaged."""
+    """Error: a stored plan of a net's kernels is damaged."""
 
 
 class DivergedError(WarpladderError, ArithmeticError):
-    """Training produced a loss that is not finite."""
+    """Error: training produced a loss or weight that is not finite."""
 
 
 class StopTraining(Exception):
-    """Raised by an `each_epoch` of `train` to end the run after that epoch, as if it had been the last one."""
+    """Exception that a user's `each_epoch` raises to end the run of `train` after this epoch, as if it were the last
+    one.
+    """
 
 
 class ResultsError(WarpladderError, ValueError):
-    """A results file that is missing, damaged or of another version."""
+    """Error: a results file is missing, damaged or of another version."""
 
 
 class Stopped(KeyboardInterrupt):
-    """Training stopped between two steps after Ctrl-C or SIGTERM.
+    """Exception: training stopped between two steps after Ctrl-C or SIGTERM.
 
-    It is a KeyboardInterrupt, so no handler of errors catches it. The message reports the position in the run and the
+    It is a KeyboardInterrupt, so handlers of errors do not catch it. The message has the position in the run and the
     saved files.
 
     exit_code : exit status of a command: 128 + the signal's number, 130 for Ctrl-C.

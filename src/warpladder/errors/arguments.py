@@ -19,7 +19,7 @@ class ByName(type):
     """Metaclass of dataclasses whose settings are keyword-only, except those in their `by_place` (None: all may be
     positional).
 
-    A wrong call raises `ArgumentError` with the right form. Copies and pickles make their objects without a call.
+    A wrong call raises `ArgumentError` with the right form. Copies and pickles create objects without a call.
     """
 
     if not TYPE_CHECKING:  # type checkers read the dataclass
@@ -70,7 +70,7 @@ def wanted(name: str, value: Any, kind: type | tuple[type, ...], form: str) -> N
 
 
 def kind_of(value: Any) -> str:
-    """Value in a few words: itself if it is short, else its type."""
+    """Short text of a value: the value itself if it is short, else its type."""
     if isinstance(value, (str, int, float, type(None))):
         return shown(value)
     if isinstance(value, type):
@@ -78,26 +78,26 @@ def kind_of(value: Any) -> str:
     return f"an object of type {shown(type(value).__name__)}"
 
 
-#: Letters of a value, and names of a list, that a message has at most.
+#: Most letters of a value, and most names of a list, in a message.
 LETTERS, NAMES = 120, 12
 
 
 def shown(value: Any) -> str:
-    """Value as a message shows it: whole, or the beginning of a long one with dots at its end."""
+    """Text of a value for a message: whole, or the beginning of a long one with dots at its end."""
     text = repr(value)
     return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Names with commas between them, each whole; of many the first, and how many more there are."""
+    """Names separated by commas; of many names the first ones, and the number of the others."""
     every = list(map(str, names))
     more = f" and {len(every) - NAMES:,} more" if len(every) > NAMES + 1 else ""
     return ", ".join(every[:NAMES] if more else every) + more
 
 
 def called_by_name(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a public function: a call with unknown, missing or too many arguments raises `ArgumentError`, one
-    sentence, in place of Python's TypeError.
+    """Decorator of a public function: a call with unknown, missing or too many arguments raises `ArgumentError`, one
+    sentence, instead of Python's TypeError.
     """
     signature = inspect.signature(function)
     takes = [name for name in signature.parameters if name not in ("self", "cls")]
@@ -123,7 +123,7 @@ def called_by_name(function: Callable[P, T]) -> Callable[P, T]:
     return checked
 
 
-#: Hints for arguments that belong elsewhere.
+#: Hints for arguments that belong to another function.
 _SETTINGS = dict.fromkeys(
     ("epochs", "batch_size", "learning_rate", "lr", "seed", "optimizer", "schedule", "momentum", "shuffle"),
     ", which is a setting of wl.TrainConfig(...)",

@@ -1,7 +1,7 @@
-"""Atomic writing: a file appears whole or not at all.
+"""Atomic writing: a file is replaced completely or not at all.
 
-The content goes to a hidden temporary file in the same folder, which one rename then puts in the place of the old file.
-While it is written it is locked: a temporary file without a lock was left by a process that died.
+The content is written to a hidden temporary file in the same folder, and one rename replaces the old file by it.
+The temporary file is locked meanwhile: one without a lock is left from a process that died.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-#: Windows refuses to delete or replace an open file: that is lock enough there.
+#: True if files need locks: Windows refuses to delete or replace an open file.
 LOCKS = os.name == "posix"
 if LOCKS:
     import fcntl
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
-    """Replace a file's content; text is written as UTF-8. After a crash the file holds the old or the new content.
+    """Replace a file's content; text is written as UTF-8. After a crash the file has the old or the new content.
 
-    Raises OSError: the error names the file. The old content is as it was, and no temporary file is left.
+    Raises OSError: the error names the file. The old content is unchanged, and no temporary file is left.
     """
     with replacing(path) as file:
         file.write(content if isinstance(content, bytes) else content.encode())
@@ -31,9 +31,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to write piece by piece, which replaces `path` when the block ends without an error or Ctrl-C.
+    """Context with a file to write, which replaces `path` if the block ends without an error or Ctrl-C.
 
-    Raises OSError: the error names the file. The old content is as it was, and no temporary file is left.
+    Raises OSError: the error names the file. The old content is unchanged, and no temporary file is left.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = None
@@ -59,7 +59,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_path(path: Path) -> Iterator[Path]:
-    """Path of a temporary file for another program, which replaces `path` when the block ends without an error."""
+    """Context with the path of a temporary file for another program; it replaces `path` if the block ends without an
+    error.
+    """
     temporary = _temporary(path)
     try:
         yield temporary
@@ -100,7 +102,7 @@ def _create(path: Path) -> tuple[int, Path]:
 
 
 def _delete_unless_locked(entry: Path) -> bool:
-    """Delete a temporary file; False if a live process writes it, or if it is gone or may not be deleted."""
+    """Delete a temporary file; False if a living process writes it, if it is gone, or if deletion is not permitted."""
     try:
         if not LOCKS:
             entry.unlink()
@@ -117,7 +119,7 @@ def _delete_unless_locked(entry: Path) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename durable: without this a power failure may revert it."""
+    """Write a folder's entries to the disk: else a power failure may revert a rename."""
     if not LOCKS:
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,8 +1,8 @@
-"""Disk cache of the package: entries by key, each cache in a folder of its own below the user's cache folder.
+"""Disk cache of the package: entries by key, each cache in its own folder below the user's cache folder.
 
-An entry is one file: a mark that names the format, a checksum, the content. A damaged, truncated or older entry counts
-as absent. Entries are written whole (atomic.py), so any number of processes may read, write and prune at once. A folder
-may be deleted at any time.
+An entry is one file: a mark that names the format, a checksum, the content. A damaged, truncated or older entry is
+treated as absent. Entries are written atomically (atomic.py), so any number of processes may read, write and prune
+concurrently. A folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ DAY = 24 * HOUR
 
 
 class CacheLimits(NamedTuple):
-    """Limits of a cache; the least recently used entries go first. None is no limit.
+    """Limits of a cache; the least recently used entries are deleted first. None is no limit.
 
-    entries : their number. size : their bytes. age : seconds since last used.
-    young : entries used within so many seconds stay, whatever the other limits are.
+    entries : most entries. size : most bytes. age : most seconds since the last use.
+    young : entries used within this many seconds are never deleted.
     """
 
     entries: int | None = None
@@ -38,11 +38,11 @@ class CacheLimits(NamedTuple):
 
 
 class Cache:
-    """Entries of one kind.
+    """Cache of one kind of entries on the disk.
 
     name : folder below the user's cache folder, for instance "cubin".
     contents, consequence : words of warnings: "compiled kernels", "every start compiles them again".
-    mark : bytes; first line of an entry, the newline included. It names the format and its version.
+    mark : bytes; first line of an entry, with the newline. It names the format and its version.
     suffix : suffix of the entries' file names, for instance ".cubin".
     """
 
@@ -59,13 +59,13 @@ class Cache:
         self.mark, self.suffix, self.limits = mark, suffix, limits
 
     def place(self) -> Path:
-        """Folder of the entries, which need not exist."""
+        """Path of the entries' folder, which need not exist."""
         import platformdirs
 
         return Path(platformdirs.user_cache_dir("warpladder")) / self.name
 
     def folder(self) -> Path | None:
-        """Folder of the entries, made if missing; None, after one warning, if it cannot be written."""
+        """Path of the entries' folder, created if missing; None, after one warning, if it is not writable."""
         place = self.place()
         reason = why_not_writable(place)
         if reason is not None:
@@ -73,7 +73,7 @@ class Cache:
         return place if reason is None else None
 
     def path(self, key: str) -> Path:
-        """File of an entry."""
+        """Path of an entry's file."""
         return self.place() / f"{key}{self.suffix}"
 
     def read(self, key: str) -> bytes | None:
@@ -88,7 +88,7 @@ class Cache:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        """Store an entry, then delete those over the limits. A full disk costs a warning, never the run."""
+        """Store an entry, then delete entries over the limits. A full disk causes only a warning."""
         path = self.path(key)
         if self.folder() is None:
             return
@@ -110,7 +110,7 @@ class Cache:
         return content if is_sound else None
 
     def prune(self) -> None:
-        """Delete entries over the limits, and temporary files that dead writers left. An entry may be a folder."""
+        """Delete entries over the limits, and temporary files of dead writers. An entry may be a folder."""
         prune(self.place(), self.limits, self.suffix)
 
     def warn(self, folder: Path, reason: str) -> None:
@@ -126,7 +126,7 @@ _warned: set[str] = set()
 
 @cache
 def why_not_writable(folder: Path) -> str | None:
-    """Make a folder and try to write in it: None if that works, else the system's reason."""
+    """Reason of the system why a folder cannot be created or written; None if it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -137,14 +137,14 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 def touch(path: Path) -> None:
-    """Note that an entry is used: at most once an hour, so that reading rarely writes."""
+    """Record the use of an entry: at most once an hour, so that reading rarely writes."""
     with suppress(OSError):
         if time.time() - path.stat().st_mtime > HOUR:
             os.utime(path)
 
 
 def prune(folder: Path, limits: CacheLimits, suffix: str = "") -> None:
-    """Delete the entries of a folder that are over the limits, and temporary files older than a day."""
+    """Delete the entries of a folder over the limits, and temporary files older than a day."""
     now, found = time.time(), []
     for path in folder.iterdir():
         with suppress(OSError):  # another process deleted it

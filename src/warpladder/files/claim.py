@@ -1,4 +1,4 @@
-"""A claim on a file that a long run writes again and again: two runs never share one."""
+"""Claim on a file that a long run writes repeatedly: two runs never write the same file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if LOCKS:
 
 @contextmanager
 def claimed(path: str | os.PathLike[str]) -> Iterator[bool]:
-    """Claim a file for the block: False if another run that still lives has claimed it.
+    """Context that claims a file: True if it succeeds, False if another living run has claimed it.
 
-    The claim is a lock on a hidden file next to it, so a process that is killed leaves none. Where a file system has no
-    locks, every claim is granted.
+    The claim is a lock on a hidden file in its folder, so it ends with the process. On a file system without locks
+    every claim succeeds.
     """
     target = Path(os.path.realpath(path))
     lock = target.with_name(f".{target.name}.lock")
@@ -33,7 +33,7 @@ def claimed(path: str | os.PathLike[str]) -> Iterator[bool]:
 
 
 def _locked(lock: Path) -> int | None:
-    """Descriptor of a locked file; None if another process holds the lock, -1 where there are no locks."""
+    """Descriptor of a locked file; None if another process has the lock, -1 on a file system without locks."""
     while LOCKS:
         try:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)

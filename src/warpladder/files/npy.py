@@ -1,4 +1,4 @@
-"""A .npy file, read without pickle; every damage is one kind of error."""
+"""Reader of .npy files without pickle; any damage raises `ValueError` with one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-#: Errors of NumPy for a file that is cut off or damaged.
+#: Errors of NumPy for a truncated or damaged file.
 _DAMAGE = (
     ValueError, EOFError, MemoryError, OverflowError, TypeError, KeyError, IndexError, AttributeError, SyntaxError,
     RecursionError, struct.error, tokenize.TokenError,
@@ -21,7 +21,7 @@ _DAMAGE = (
 
 @contextmanager
 def damage_named() -> Iterator[None]:
-    """Replace NumPy's errors about a damaged .npy file by a `ValueError` with one line."""
+    """Context that replaces NumPy's errors about a damaged .npy file by a `ValueError` with one line."""
     try:
         yield
     except _DAMAGE as error:
@@ -30,12 +30,12 @@ def damage_named() -> Iterator[None]:
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """The array of a .npy file.
+    """Array of a .npy file.
 
     Raises
     ------
     OSError, ValueError
-        The file cannot be read, or is damaged: a line with the reason.
+        The file cannot be read, or is damaged; the message is one line with the reason.
     """
     import numpy as np
 
@@ -44,7 +44,7 @@ def read_npy(path: Path) -> np.ndarray:
 
 
 def map_npy(path: Path) -> np.ndarray:
-    """The array of a .npy file, read where it is used; errors as of `read_npy`."""
+    """Array of a .npy file, mapped into memory and read when used; errors as in `read_npy`."""
     import numpy as np
 
     with open(path, "rb") as file, damage_named():

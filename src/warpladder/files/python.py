@@ -1,4 +1,4 @@
-"""Python file of a user: run as a module, with every failure reported in one line."""
+"""User's Python file: run as a module, with every error reported in one line."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _known: dict[Path, tuple[str, ModuleType]] = {}
 def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> ModuleType:
     """Module of a Python file; a second call returns the same one, unless the file has changed.
 
-    It can import files of its folder, after everything that is installed: a file numpy.py does not hide NumPy.
-    error : raised if the file is missing, no Python, or fails: one line with file, line number and reason.
+    It can import files of its folder, with lower priority than installed packages: a file numpy.py does not hide NumPy.
+    error : class of the error if the file is missing, no Python, or fails: one line with file, line number and reason.
     """
     name = os.fspath(path)
     try:
@@ -69,7 +69,7 @@ def call(
 
 @contextmanager
 def reported(name: str, at: Path, error: type[WarpladderError]) -> Iterator[None]:
-    """Replace errors of a file's code by one line with the number of the file's own last line."""
+    """Context that replaces errors of a user's file by one line with the last line number in this file."""
     try:
         yield
     except (Exception, SystemExit) as trouble:
@@ -90,7 +90,7 @@ def home(kind: type) -> str:
 
 
 def origins(kinds: Iterable[type]) -> dict[str, Any]:
-    """JSON from which `bring` imports foreign classes in another process; empty without any.
+    """JSON from which `bring` imports classes of user files in another process; empty without any.
 
     Raises ImportError: a class is defined in the program itself, which no other process can import.
     """

@@ -1,4 +1,4 @@
-"""The machine: facts (facts.py), cores, memory, measured speed (speed.py), peaks of GPUs, the five precisions.
+"""Facts of the machine (facts.py): cores, memory, measured speed (speed.py), peaks of GPUs, the five precisions.
 
-It imports errors alone, and every part may import it. Begin with precision.py.
+It imports only errors, and every part may import it. Begin with precision.py.
 """

@@ -12,7 +12,7 @@ CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # groups of this process
 
 
 def cores() -> int:
-    """Number of cores that this process may use: those of its affinity, at most its containers' CPU quota."""
+    """Number of cores that this process may use: the cores of its affinity, at most its containers' CPU quota."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS and Windows bind no process to cores
@@ -21,12 +21,14 @@ def cores() -> int:
 
 
 def quota() -> float:
-    """CPU quota in cores of this process's cgroups, the least of `cpu.max` or `cpu.cfs_quota_us`; else infinite."""
+    """CPU quota in cores of this process's cgroups, the smallest of `cpu.max` or `cpu.cfs_quota_us`; infinite
+    without one.
+    """
     return min((_limit(folder) for folder in _cgroups()), default=math.inf)
 
 
 def _cgroups() -> Iterator[Path]:
-    """Folders of this process's visible groups, innermost first. In a container its own group is often the root."""
+    """Folders of this process's visible cgroups, innermost first. In a container its own cgroup is often the root."""
     try:
         lines = CGROUPS_OF_PROCESS.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -43,7 +45,7 @@ def _cgroups() -> Iterator[Path]:
 
 
 def _limit(folder: Path) -> float:
-    """CPU quota of one group in cores; infinite without one."""
+    """CPU quota of one cgroup in cores; infinite without one."""
     for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
             most, period = (int(word) for name in names for word in (folder / name).read_text(encoding="ascii").split())

@@ -22,12 +22,14 @@ PACKAGES = (
     "nvidia-cudnn-cu12", "nvidia-cudnn-frontend", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12",
 )  # fmt: skip
 
-#: Instruction sets that are reported, by LLVM's names.
+#: Reported instruction sets, by LLVM's names.
 FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile", "neon", "dotprod", "sve", "sve2")
 
 
 def facts(threads: int | None = None) -> dict[str, Any]:
-    """Facts by the field names of `results.Machine`, measured in a second on all cores or on `threads` threads."""
+    """Facts of this machine by the field names of `results.Machine`, measured in a second on all cores or on
+    `threads` threads.
+    """
     threads = threads or cores()
     target, features = llvm_host()
     commit, dirty = _checkout()
@@ -43,13 +45,15 @@ def facts(threads: int | None = None) -> dict[str, Any]:
 
 
 def host() -> tuple[str, tuple[str, ...]]:
-    """LLVM's name of the processor, and every feature of it that LLVM knows."""
+    """LLVM's name of the processor, and all of its features that LLVM knows."""
     target, features = llvm_host()
     return target, tuple(sorted(features))
 
 
 def busy_seconds() -> float | None:
-    """Processor seconds of all processes since the start, and of other machines on the host, to 0.01 s; or None."""
+    """Processor seconds used on this machine since its start, by all processes and other virtual machines, to 0.01
+    s; or None.
+    """
     try:
         with open("/proc/stat") as file:
             user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
@@ -59,13 +63,13 @@ def busy_seconds() -> float | None:
 
 
 def own_seconds() -> float:
-    """Processor seconds of this process and of all its children, the living ones and those that have ended."""
+    """Processor seconds of this process and all its children, living and ended ones."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system + _living(os.getpid())
 
 
 def _living(parent: int) -> float:
-    """Processor seconds of a process's living descendants; 0 where the system does not list them."""
+    """Processor seconds of a process's living descendants; 0 if the system does not list them."""
     total = 0.0
     try:
         for task in os.listdir(f"/proc/{parent}/task"):
@@ -98,7 +102,7 @@ def _versions() -> dict[str, str]:
 
 
 def _checkout() -> tuple[str | None, bool | None]:
-    """Commit of the checkout of this package, and True if the package was changed since; None without a checkout."""
+    """Commit of this package's checkout, and True if the package has changes; (None, None) without a checkout."""
     folder = Path(__file__).resolve().parents[1]
     if _output("git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None  # no checkout, or one of another project

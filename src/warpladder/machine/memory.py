@@ -17,7 +17,9 @@ def memory() -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes of main memory free for this process, within its container's limit; None if the system has no figure."""
+    """Bytes of main memory free for this process, within its container's limit; None if the system does not report
+    it.
+    """
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free = int(lines["MemAvailable"].split()[0]) << 10
@@ -37,7 +39,7 @@ def free_memory() -> int | None:
 
 
 def resident_peak() -> int:
-    """Bytes of this process's largest resident set: VmHWM on Linux, where `ru_maxrss` is inherited from the parent."""
+    """Largest resident set of this process in bytes: VmHWM on Linux, where `ru_maxrss` is inherited from the parent."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) << 10

@@ -1,4 +1,4 @@
-"""Peaks of GPUs by unit and precision, which floors are made of, and precisions that a GPU lacks."""
+"""Peaks of GPUs by unit and precision, for floors, and the precisions that a GPU lacks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from .precision import named
 
 Capability = tuple[int, int]
 
-#: The compute capability of Hopper: the only GPUs with wgmma, and the first with a copy engine for tiles.
+#: Compute capability of Hopper: the only GPUs with wgmma, and the first with a copy engine for tiles.
 HOPPER: Capability = (9, 0)
 
-#: The units of a multiprocessor that multiply: its ordinary ones, called CUDA cores, and those for small matrices.
+#: Multiplying units of a multiprocessor: the ordinary ones, called CUDA cores, and the units for small matrices.
 CORES, TENSOR = "cores", "tensor cores"
 
-#: FLOPs that a multiprocessor does in a clock without sparsity, by compute capability, unit and precision, as NVIDIA's
-#: data sheets have them; where GPUs of one capability differ, those of the fastest, since a time below what these allow
-#: is refused. Newer ones count as the last.
+#: FLOPs of a multiprocessor per clock without sparsity, by compute capability, unit and precision, from NVIDIA's data
+#: sheets; of the fastest GPU of a capability, since times below the floor are refused. Newer GPUs take the last entry.
 RATES: dict[Capability, dict[str, dict[str, int]]] = {
     (7, 0): {CORES: {"fp64": 64, "fp32": 128}, TENSOR: {"fp16": 1024}},
     (7, 5): {CORES: {"fp64": 4, "fp32": 128}, TENSOR: {"fp16": 1024}},
@@ -29,23 +28,24 @@ RATES: dict[Capability, dict[str, dict[str, int]]] = {
     (10, 0): {CORES: {"fp64": 128, "fp32": 256}, TENSOR: {"fp64": 256, "tf32": 4096, "bf16": 8192, "fp16": 8192}},
 }
 
-#: Products of tensor cores, at least, that make one of fp32's accuracy: each factor is split into two of 11 bits, and
-#: the smallest product left out.
+#: Tensor core products for one product of fp32's accuracy: each factor is split into two of 11 bits, and the smallest
+#: of the four products left out.
 SPLIT = 3
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peak rates of a GPU of this compute capability; multiprocessors : their number. clock : Hz at most."""
+    """Peak rates of a GPU with this compute capability; multiprocessors : their number. clock : highest clock in Hz."""
 
     capability: Capability
     multiprocessors: int
     clock: float
 
     def of(self, precision: str, unit: str | None = None) -> float:
-        """FLOP/s of products in a precision, at the highest clock; `DeviceError` if the GPU, or the unit, has none.
+        """Peak FLOP/s of products in a precision, at the highest clock. Raises `DeviceError` if the GPU, or the unit,
+        lacks it.
 
-        unit : "cores", "tensor cores", or None for the usual one: cores for fp32, else tensor cores if they take it.
+        unit : "cores", "tensor cores", or None for the usual one: cores for fp32, else tensor cores if they support it.
         """
         rates, name = self._rates(), named(precision).name
         if unit is None:
@@ -59,7 +59,7 @@ class Peaks:
         return self.multiprocessors * self.clock * rate
 
     def lacks(self, precision: str) -> str | None:
-        """Reason if the GPU has no products in a precision; None if it has."""
+        """Reason why the GPU lacks products in a precision; None if it has them."""
         name = named(precision).name
         if any(name in rates for rates in self._rates().values()):
             return None
@@ -67,7 +67,7 @@ class Peaks:
         return self.precedes(first, f"{name} needs")
 
     def precedes(self, first: Capability, needs: str) -> str | None:
-        """Reason if the GPU precedes a compute capability, or None. needs : subject and verb, as "bf16 needs"."""
+        """Reason why the GPU is older than a compute capability, or None. needs : subject and verb, as "bf16 needs"."""
         if self.capability >= first:
             return None
         wanted = f"{first[0]}.{first[1]}"

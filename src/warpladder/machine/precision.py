@@ -1,4 +1,4 @@
-"""Precisions: number formats of products, with the facts that proofs, peaks and buffers need."""
+"""Precisions: number formats of products, with their facts for proofs, peaks and buffers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..errors.arguments import shown
 class Precision:
     """Number format in which a rung or a peer computes products.
 
-    name : in options, tables and results: "fp64", "fp32", "tf32", "bf16" or "fp16".
+    name : name in options, tables and results: "fp64", "fp32", "tf32", "bf16" or "fp16".
     numpy : name in NumPy and PyTorch, an alias for users; empty if they have no such type.
-    element : NumPy's name of the type of parameters, gradients, slots, and so of `State`.
+    element : NumPy dtype of parameters, gradients and slots, and so of `State`.
     roundoff : unit roundoff of the format of sums.
     factors : unit roundoff of the format of a product's factors, if it is coarser; else 0.
-    stored : True if a product's results are rounded to that coarser format too.
-    wide : True if the gradients of a batch's samples are added in fp64 all the same, and rounded once, as an option.
+    stored : True if a product's results are rounded to this coarser format too.
+    wide : True if the option sums="fp64" is set: gradients of a batch's samples are summed in fp64, and rounded once.
     """
 
     name: str
@@ -34,18 +34,20 @@ class Precision:
         return self.factors > 0
 
     def summing(self, sums: str) -> Precision:
-        """This precision with batch gradients added in float64 if sums is "fp64", in its own format if it is "fp32"."""
+        """This precision with batch gradients summed in float64 if sums is "fp64", in its own format if it is
+        "fp32".
+        """
         if sums not in SUMS:
             raise ValueError(f"sums wants one of {', '.join(SUMS)}, got {shown(sums)}")
         return replace(self, wide=sums == "fp64" and self.element != "float64")
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a parameter, a gradient or a number in a slot."""
+        """Bytes of a parameter, a gradient or a number in a slot: 4 or 8."""
         return 8 if self.element == "float64" else 4
 
 
-#: Every precision by its name, the finest first.
+#: Precisions by name, the finest first.
 PRECISIONS = {
     each.name: each
     for each in (
@@ -57,7 +59,7 @@ PRECISIONS = {
     )
 }
 
-#: Orders in which gradients of a batch's samples may be added.
+#: Types in which gradients of a batch's samples may be summed.
 SUMS = ("fp32", "fp64")
 
 #: Other names of the precisions.
@@ -65,7 +67,7 @@ ALSO = {each.numpy: each.name for each in PRECISIONS.values() if each.numpy}
 
 
 def named(name: str | Precision) -> Precision:
-    """Precision of a name, "bf16" or "bfloat16"; `ValueError` with a list of names for an unknown one."""
+    """Precision of a name, "bf16" or "bfloat16". Raises `ValueError` with the known names for an unknown one."""
     if isinstance(name, Precision):
         return name
     known = PRECISIONS.get(ALSO.get(name, name)) if isinstance(name, str) else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from .cores import cores
 
-#: Seconds of one measurement: shorter than a scheduler's time slice, so that some are undisturbed on a busy machine.
+#: Seconds of one measurement: less than a scheduler's time slice, so that some are undisturbed on a busy machine.
 BURST = 5e-4
 BURSTS = 24
 
@@ -20,8 +20,8 @@ BURSTS = 24
 def fma_peak(threads: int | None = None, precision: str = "fp32") -> float:
     """Measured FLOP/s, in fp32 or fp64, of threads that only multiply and add in registers.
 
-    Each thread repeats bursts of half a millisecond, and its best burst counts: an interrupted burst is slower, none is
-    faster than the core.
+    Each thread repeats bursts of half a millisecond, and its fastest burst is used: an interrupted burst is slower, and
+    none is faster than the core.
     """
     multiply_add, flops = _kernel(precision)
     threads = threads or cores()
@@ -48,7 +48,7 @@ def _best(work: Callable[[], object], times: int) -> float:
 
 
 def _mean_best(work: Callable[[int], object], threads: int, times: int = BURSTS) -> float:
-    """Harmonic mean over the threads of each thread's best time of `work(i)`, while all threads work."""
+    """Harmonic mean over the threads of each thread's fastest time of `work(i)`, while all threads work."""
     barrier = threading.Barrier(threads)
     found = [0.0] * threads
 
@@ -69,8 +69,8 @@ def _mean_best(work: Callable[[int], object], threads: int, times: int = BURSTS)
 def _kernel(precision: str) -> tuple[Callable[[int], float], int]:
     """Compiled function of a number of rounds, and the FLOPs of one round.
 
-    The accumulators are independent, and enough of them hide the latency of a multiply-add (4 cycles on 2 pipes, or on
-    4 narrower ones) within the registers. Calls release the GIL.
+    Enough independent accumulators hide the latency of a multiply-add (4 cycles on 2 pipes, or on 4 narrower ones)
+    within the registers. Calls release the GIL.
     """
     import llvmlite.binding as llvm
 
@@ -101,7 +101,7 @@ def _kernel(precision: str) -> tuple[Callable[[int], float], int]:
 
 
 def _assembly(lanes: int, chains: int, number: str) -> str:
-    """LLVM IR of x = x * a + b over vectors of `lanes` numbers, floats or doubles, `chains` of them in a round."""
+    """LLVM IR of x = x * a + b over vectors of `lanes` numbers, floats or doubles, for `chains` vectors in a round."""
     vector, short = f"<{lanes} x {number}>", {"float": "f32", "double": "f64"}[number]
     lines = [
         f"declare {vector} @llvm.fmuladd.v{lanes}{short}({vector}, {vector}, {vector})",
@@ -132,7 +132,7 @@ def _assembly(lanes: int, chains: int, number: str) -> str:
 
 @cache
 def llvm_host() -> tuple[str, frozenset[str]]:
-    """LLVM's name of the processor, and the features that it has."""
+    """LLVM's name of the processor, and its features."""
     import llvmlite.binding as llvm
 
     return llvm.get_host_cpu_name(), frozenset(

@@ -1,4 +1,4 @@
-"""A program compiled: each file by the C++ compiler, all linked with the emulator and its CUDA runtime."""
+"""Compilation of a program: each file by the C++ compiler, all linked with the emulator and its CUDA runtime."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ HERE = Path(__file__).resolve().parent
 _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
 
 
-#: Flags of single kernels that a program does without, which runs longer: they leave a loop's variables in memory.
+#: Flags of single kernels that programs omit: they leave a loop's variables in memory, and programs run longer.
 _SLOW = ("-fira-region=one", "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-move-loop-invariants")
-#: Headers of NVIDIA's libraries and of device code that have no counterpart here.
+#: Pattern of headers of NVIDIA's libraries and of device code that the emulator lacks.
 _NOT_HERE = re.compile(
     r"cublasLt|cublasXt|cudnn|cufftw|curand_mtgp|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
     r"cuda_(?!gl_)\w*interop|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
@@ -50,7 +50,7 @@ _NOT_HERE = re.compile(
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """Choices that change the machine code. defines : NAME or NAME=VALUE. libraries : of -l, as m or gomp."""
+    """Options that change the machine code. defines : NAME or NAME=VALUE. libraries : names of -l, as m or gomp."""
 
     gpu: EmulatedGpu
     mode: str = "fast"
@@ -68,7 +68,7 @@ def _own_digest() -> str:
 
 @cache
 def _translation() -> str:
-    """Digest of the code that rewrites programs."""
+    """Digest of the code that rewrites programs, for the cache."""
     emulator = HERE.parent / "device" / "emulator"
     digest = sha256()
     for path in [*sorted(HERE.glob("*.py")), emulator / "rewrite.py", *sorted((emulator / "ptx").glob("*.py"))]:
@@ -78,7 +78,7 @@ def _translation() -> str:
 
 @cache
 def program_runtime(mode: str) -> Path:
-    """Library with the CUDA runtime that programs are linked with."""
+    """Path of the library with the CUDA runtime that programs are linked with."""
     emulator = runtime(mode)
     flags = [*ALWAYS, "-g0", "-O1", *_RUNTIME[mode], "-DEMU_ARCH=900", f"-I{HEADERS}",
              "-shared", str(HERE / "runtime" / "program.cpp"), str(emulator), "-Wl,-rpath,$ORIGIN"]  # fmt: skip
@@ -87,7 +87,9 @@ def program_runtime(mode: str) -> Path:
 
 
 def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
-    """Executable of a program; `KernelError` with the compiler's first error, in the program's own file and line."""
+    """Path of a program's executable. Raises `KernelError` with the compiler's first error, in the program's own
+    file and line.
+    """
     library, emulator = program_runtime(options.mode), runtime(options.mode)
     flags = _flags(sources, options)
     whole = key(_own_digest(), _translation(), sources.digest, library.name, emulator.name, *flags, *options.libraries)
@@ -140,13 +142,13 @@ def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Itera
 
 
 def _implied(sources: ProgramFiles) -> tuple[str, ...]:
-    """Libraries that headers need: OpenMP's functions."""
+    """Libraries that included headers need: "gomp" for OpenMP."""
     has_openmp = any(name == "omp.h" for _, name in sources.reached)
     return ("gomp",) if has_openmp else ()
 
 
 def _linked(name: str, arguments: list[str]) -> Path:
-    """Executable of objects; `KernelError` with the name that none of them defines."""
+    """Path of the executable of linked objects. Raises `KernelError` with the undefined name."""
     return made(name, arguments, "the program", reason=lambda messages: _first_error(messages, Path("the program")))
 
 
@@ -161,7 +163,7 @@ def _headers_made(common: tuple[str, ...]) -> Path:
 
 
 def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
-    """Rewritten files in a folder, and of the named ones the original path and the rewritten one."""
+    """Write the rewritten files into a folder; return the original and the rewritten path of each named file."""
     names = {path: str(place / f"{number}{path.suffix}") for number, path in enumerate(sources.files)}
     known = kernels(source.text for source in sources.files.values())
     named = []
@@ -176,7 +178,7 @@ def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
 
 
 def _compiled(file: tuple[Path, Path], flags: list[str]) -> Path:
-    """Object of one file."""
+    """Path of the object of one compiled file."""
     path, text = file
     out = text.with_suffix(".o")
     done = compiled([*flags, "-c", "-x", "c++", str(text), "-o", str(out)])
@@ -185,7 +187,7 @@ def _compiled(file: tuple[Path, Path], flags: list[str]) -> Path:
     return out
 
 
-#: Types and functions of the CUDA driver API in a message of the compiler.
+#: Pattern of types and functions of the CUDA driver API in a message of the compiler.
 _DRIVER = re.compile(
     r"['‘](?P<name>CU[a-z]\w+|CUDA_(?![CR]_\d)[A-Z]\w+|CU_[A-Z]\w+|"
     r"cu(?:Init|Ctx|Device|Driver|Module|Library|Kernel|Mem|Launch|"
@@ -194,7 +196,7 @@ _DRIVER = re.compile(
 
 
 def _driver_name(messages: str, place: str) -> str:
-    """Name of the CUDA driver API that an error at a place FILE:LINE is about, or ""."""
+    """Name of the CUDA driver API in a compiler error at place FILE:LINE, or ""."""
     for line in messages.splitlines():
         match = _DRIVER.search(line)
         if match and line.startswith(f"{place}:") and "error:" in line and re.search("declared|name a type", line):
@@ -211,7 +213,7 @@ def _called_from(messages: str) -> str:
 
 
 def _first_error(messages: str, path: Path) -> str:
-    """The compiler's first error in one line: file:line: what is wrong."""
+    """First error of the compiler as one line: file:line: fault."""
     for line in messages.splitlines():
         match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
         if match:

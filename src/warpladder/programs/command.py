@@ -1,4 +1,4 @@
-"""Compile lines of Makefiles and CMake: the files, folders, macros and libraries in a call of nvcc or of g++."""
+"""Reader of compile lines in Makefiles and CMake: files, folders, macros and libraries of a call of nvcc or g++."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from ..errors import ConfigError
 from .sources import SOURCES
 
-#: Options of nvcc and g++ whose value is the next word.
+#: Options of nvcc and g++ that take the next word as value.
 _WITH_VALUE = frozenset((
     "-o", "-arch", "-code", "-gencode", "--generate-code", "--gpu-architecture", "--gpu-code", "-ccbin",
     "--compiler-bindir", "-Xcompiler", "--compiler-options", "-Xptxas", "-Xlinker", "-x", "-std", "--std", "-L",
     "--library-path", "-MF", "-MT", "-MQ", "-maxrregcount", "--maxrregcount", "-Xcudafe", "-diag-suppress", "-t",
     "--threads", "-m", "--machine", "-odir", "--output-directory",
 ))  # fmt: skip
-#: Options whose value matters here, by every name that they have.
+#: Kind of each option whose value is used, by all its names.
 _NAMES = {
     "-I": "folder", "--include-path": "folder", "-isystem": "folder", "--system-include": "folder",
     "-D": "define", "--define-macro": "define", "-l": "library", "--library": "library",
@@ -25,7 +25,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class CompileLine:
-    """Content of a compile line, in its order."""
+    """Content of a compile line, each part in the line's order."""
 
     files: tuple[str, ...]
     folders: tuple[Path, ...]
@@ -34,9 +34,9 @@ class CompileLine:
 
 
 def read(line: str) -> CompileLine:
-    """Content of a call of a compiler; `ConfigError` if it cannot be split into words or names no source file.
+    """Content of a compile line. Raises `ConfigError` if it cannot be split into words or has no source file.
 
-    Options without meaning for an emulation are left out, as -O3, -arch=sm_80 and -o. Several calls, joined by && or ;,
+    Options without effect on an emulation are left out, as -O3, -arch=sm_80 and -o. Several calls, joined by && or ;,
     are read as one program.
     """
     try:

@@ -1,7 +1,8 @@
-"""Sizes of copies and fills whose text counts elements, not bytes: cudaMemcpy(d, h, n, ...) with `const int n = 1000;`.
+"""Marks of copies and fills whose size counts elements instead of bytes: cudaMemcpy(d, h, n, ...) with `const int n =
+1000;`.
 
-The size of such a call is marked, `emu::elements(n)`. The run reports it as a fault if it is also the number of
-elements of the array. A size that comes from somewhere else, as from a function, is not marked.
+The size of such a call is replaced by `emu::elements(n)`. The run reports it as a fault if it equals the number of
+elements of the array. A size from another source, for example from a function, is not marked.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from ..device.emulator.rewrite import bare, closing
 
 _CALL = re.compile(r"\b(?:cudaMemcpy|cudaMemset)(?:Async)?\s*\(")
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
-#: A product with the bytes of a number, as n * 4 and n << 2, counts bytes.
+#: Pattern of a product with the bytes of a number, as n * 4 and n << 2.
 _PRODUCT = re.compile(r"\*\s*(?:2|4|8|16)\b|(?<![\w.])(?:2|4|8|16)\s*\*|<<\s*[1-4]\b")
 _BYTES = re.compile(r"byte|size|mem", re.IGNORECASE)
-#: Words of an expression that say nothing of its unit: types, casts, and what reads a number from the command line.
+#: Words of an expression without information on its unit: types, casts, and functions that read numbers.
 _WORDS = re.compile(
     r"int|unsigned|signed|long|short|size_t|u?int\d+_t|std|const|auto|static_cast|true|false|min|max|argc|argv|"
     r"ato(?:i|l|ll)|sto(?:i|l|ul)|strtou?l|nullptr|NULL"
 )
-#: Definitions that a name is followed through.
+#: Most definitions through which a name is followed.
 DEPTH = 5
 
 
 def marked(text: str) -> str:
-    """Text in which the sizes of copies and fills that count elements are arguments of emu::elements."""
+    """Text in which sizes of copies and fills that count elements are arguments of emu::elements."""
     plain, code = bare(text), bare(text, directives=True)
     out, position = [], 0
     for match in _CALL.finditer(plain):
@@ -41,7 +42,8 @@ def marked(text: str) -> str:
 
 
 def counts_elements(size: str, code: str) -> bool:
-    """True if no sizeof and no product with the bytes of a number leads to a size, by all definitions of its names.
+    """True if a size counts elements: by all definitions of its names, without sizeof and without a product with the
+    bytes of a number.
 
     code : text of the file, with its directives and without comments.
     """
@@ -66,12 +68,12 @@ def _is_count(expression: str, code: str, seen: frozenset[str], depth: int) -> b
 
 
 def _is_changed(name: str, code: str) -> bool:
-    """True if a name is a counter, or gets another value step by step."""
+    """True if the code changes the value of a name after its definition, for example a counter."""
     return re.search(rf"\b{name}\s*(?:(?:[-+*/%]|<<|>>)=|\+\+|--)|(?:\+\+|--)\s*{name}\b", code) is not None
 
 
 def _definitions(name: str, code: str) -> list[str]:
-    """Values that a file gives to a name: const int n = 1000; #define n 1000; int n(1000);"""
+    """Values assigned to a name in a file: const int n = 1000; #define n 1000; int n(1000);"""
     given = re.findall(rf"(?<![.>\w]){name}\s*=(?!=)\s*([^;,{{}}]+)", code)
     given += re.findall(rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+([^\n]+)", code, re.MULTILINE)
     return given + re.findall(rf"\b(?:int|size_t|unsigned|long)\s+{name}\s*[({{]\s*([^;,{{}}()]+)[)}}]\s*;", code)

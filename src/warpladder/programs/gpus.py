@@ -1,4 +1,4 @@
-"""GPUs by name, as cudaGetDeviceProperties describes them to a program."""
+"""GPUs by name, with the properties that cudaGetDeviceProperties returns to a program."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
 @dataclass(frozen=True)
 class EmulatedGpu:
-    """Facts of a GPU, as its data sheet and CUDA's table of compute capabilities have them.
+    """Facts of a GPU from its data sheet and CUDA's table of compute capabilities.
 
-    shared_opt_in, shared_per_multiprocessor, l2, memory : bytes. clock_khz, memory_clock_khz : at most.
+    shared_opt_in, shared_per_multiprocessor, l2, memory : bytes. clock_khz, memory_clock_khz : highest clocks.
     bus_bits : width of the memory's bus.
     """
 
@@ -33,7 +33,7 @@ class EmulatedGpu:
     l2: int
 
 
-#: By the short name that `--gpu` takes.
+#: GPUs by the short name that `--gpu` takes.
 GPUS = {
     "P100": EmulatedGpu(
         "Tesla P100-PCIE-16GB", 6, 0, 56, 16 * GB, 48 * KB, 64 * KB, 2048, 32, 1328500, 715000, 4096, 4 * MB
@@ -62,7 +62,7 @@ GPUS = {
 
 
 def find(name: str) -> EmulatedGpu:
-    """GPU of this short name, in any case, with blanks or without; `ConfigError` with the names there are."""
+    """GPU of this short name, in any case, with or without blanks. Raises `ConfigError` with the known names."""
     plain = "".join(name.upper().replace("-", " ").replace("_", " ").split())
     if plain in GPUS:
         return GPUS[plain]
@@ -71,5 +71,5 @@ def find(name: str) -> EmulatedGpu:
 
 
 def described(gpu: EmulatedGpu, threads: int) -> str:
-    """Text that the program's runtime reads; threads : of this CPU that run a launch."""
+    """Text of a GPU's facts for the program's runtime; threads : number of CPU threads that run a launch."""
     return ";".join(f"{name}={value}" for name, value in {**asdict(gpu), "threads": threads}.items())

@@ -1,4 +1,4 @@
-"""Program text made ready for the C++ compiler.
+"""Rewriting of a program's text for the C++ compiler.
 
     add<<<blocks, 256>>>(x, y, n);
 
@@ -7,8 +7,8 @@ becomes, in one line,
     emu::start(add, [=](auto... a) { add(a...); }, "add", 0, emu::Config(blocks, 256), x, y, n);
 
 (headers/launch.h). Shared memory and inline PTX are rewritten as for a single kernel
-(device/emulator/rewrite.py). A pointer that an allocation fills gets its name, and a call of the runtime whose result
-is not used is marked, so that an error that it returns is reported.
+(device/emulator/rewrite.py). An allocation gets the name of its pointer, and a call of the runtime without use of its
+result is marked, so that its error is reported.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _BOUNDS = re.compile(r"__launch_bounds__\s*\((?P<first>[^(),]*(?:\([^()]*\))?[^(
 _CLUSTER = re.compile(r"__cluster_dims__\s*\((?P<sizes>[^()]*(?:\([^()]*\)[^()]*)*)\)")
 _TEMPLATE = re.compile(r"template\s*<")
 _ALLOCATION = re.compile(r"\b(?:cudaMalloc(?:Managed|Host|Async|Pitch|3D)?|cudaHostAlloc)\s*(?:<[^<>;()]*>)?\s*\(")
-#: Calls whose error says something about the program's work.
+#: Calls of the runtime whose errors are reported.
 _CALLS = (
     "cudaMalloc|cudaMallocManaged|cudaMallocHost|cudaMallocPitch|cudaHostAlloc|cudaMemcpy|cudaMemcpyAsync|cudaMemcpy2D|"
     "cudaMemcpy2DAsync|cudaMemcpyToSymbol|cudaMemcpyFromSymbol|cudaMemset|cudaMemsetAsync|cudaMemset2D|"
     "cudaFuncSetAttribute|cudaLaunchKernel|cudaLaunchCooperativeKernel|cudaEventRecord|cudaEventElapsedTime"
 )
 _STATEMENT = re.compile(rf"(?<=[;{{}}])\s*(?P<call>{_CALLS})\s*(?:<[^<>;()]*>)?\s*\(")
-#: Names of built-in variables that host code gives to its own ones.
+#: Pattern of host variables with the name of a built-in variable.
 _SIZES = re.compile(
     r"\b(?:dim3\b[^;{}]*?|(?:unsigned|u?int[1-4]?|size_t|auto|long|short)\s+(?:[^;{}()=]*,\s*)?)"
     r"\b(?:gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*[.\[])"
 )
 _BUILT_IN = re.compile(r"\b(gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*::)")
-#: Members of the runtime's structs with such a name.
+#: Pattern of members of the runtime's structs with such a name.
 _MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim)\b")
 _SCOPE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}|;")
 _NOINLINE = re.compile(r"(?<!\()\b__noinline__\b")
@@ -57,7 +57,7 @@ _NULL = re.compile(r"\bNULL\b")
 
 @dataclass(frozen=True)
 class DeclaredKernel:
-    """Kernel as its declaration has it: number of template parameters, and the expressions in its __launch_bounds__ and
+    """Declared kernel: number of template parameters, and the expressions in its __launch_bounds__ and
     __cluster_dims__.
     """
 
@@ -70,7 +70,7 @@ class DeclaredKernel:
 
 
 def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
-    """Kernels that are declared in some texts, by their last name; overloads are several."""
+    """Kernels declared in some texts, by their last name, with all overloads."""
     out: dict[str, list[DeclaredKernel]] = {}
     for text in texts:
         plain = bare(text)
@@ -94,9 +94,9 @@ def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
 
 
 def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -> str:
-    """Text of a program's file with launches, shared memory and PTX in C++; lines keep their numbers.
+    """Text of a program's file with launches, shared memory and PTX as C++; line numbers are unchanged.
 
-    Raises KernelError: a launch or a declaration that cannot be read, with file and line.
+    Raises KernelError: a launch or a declaration cannot be read; the message has file and line.
     """
     text = _MEMBER.sub(r"\1\2emu_\3", _NOINLINE.sub("__attribute__((noinline))", text))
     text = _marked(_named(_addressed(_renamed(counts.marked(text)), known)))
@@ -104,7 +104,7 @@ def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -
 
 
 def _addressed(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
-    """Text in which (void*)kernel is a call that notes how the kernel is launched by its address."""
+    """Text in which (void*)kernel is a call that records how to launch the kernel by its address."""
 
     def address(match: re.Match[str]) -> str:
         if match["last"] not in known:
@@ -120,7 +120,7 @@ def _addressed(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
 
 
 def _renamed(text: str) -> str:
-    """Text in which variables of host functions that have the name of a built-in one get another: dim3 gridDim(8)."""
+    """Text in which variables of host functions with the name of a built-in variable are renamed: dim3 gridDim(8)."""
     plain = bare(text, directives=True)
     out = text
     for first, last in reversed(_functions(plain)):
@@ -130,7 +130,7 @@ def _renamed(text: str) -> str:
 
 
 def _functions(plain: str) -> list[tuple[int, int]]:
-    """Positions of declarations with a body, from the head to the closing brace, at the top level and in namespaces."""
+    """Positions (first, last) of functions with a body, at the top level and in namespaces."""
     found, start, depth, inner = [], 0, 0, 0
     for match in _SCOPE.finditer(plain):
         if match[0] == ";":
@@ -152,7 +152,7 @@ def _functions(plain: str) -> list[tuple[int, int]]:
 
 
 def _named(text: str) -> str:
-    """Text in which calls that allocate note the name of the pointer that they fill."""
+    """Text in which allocating calls record the name of their pointer."""
     plain, out, position = bare(text), [], 0
     for match in _ALLOCATION.finditer(plain):
         last = closing(plain, match.end() - 1, "()")
@@ -172,7 +172,7 @@ def _named(text: str) -> str:
 
 
 def _marked(text: str) -> str:
-    """Text in which a call of the runtime that is a statement of its own passes its result to emu_unread."""
+    """Text in which a call of the runtime that is a whole statement passes its result to emu_unread."""
     plain, out, position = bare(text), [], 0
     for match in _STATEMENT.finditer(plain):
         last = closing(plain, match.end() - 1, "()")
@@ -244,7 +244,7 @@ def _configured(plain: str, position: int) -> int | None:
 
 
 def _expression(plain: str, end: int) -> int:
-    """Position at which the kernel's name before <<< begins, with namespaces and template arguments."""
+    """Position of the first character of the kernel's name before <<<, with namespaces and template arguments."""
     at = end
     while at and plain[at - 1] in " \t\n\\":
         at -= 1

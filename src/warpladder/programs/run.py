@@ -1,4 +1,4 @@
-"""A program built and run: its output goes where the command's goes, and what was found is returned."""
+"""Build and run of a program: its output is passed on, and its faults are returned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .build import ProgramOptions, program
 from .gpus import described
 from .sources import ProgramFiles, collected
 
-#: Seconds that a program gets to end by itself after a signal.
+#: Seconds after a signal in which a program may end by itself.
 PATIENCE = 3.0
 
 _UNMASKED = re.compile(r"(?<![\w.>])(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\s*\((?![^;{}]*\)\s*\{)")
@@ -31,10 +31,11 @@ _UNMASKED = re.compile(r"(?<![\w.>])(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """End of a program.
+    """Outcome of a program.
 
-    code : that main returned, or 128 and the number of the signal that ended it. problems : faults, each once.
-    remarks : what is no fault. is_late : True if the time limit ended it. is_compiled : False if it ended the compiler.
+    code : return value of main, or 128 plus the number of the signal that ended it. problems : faults, each once.
+    remarks : reports that are no faults. is_late : True if the time limit ended it. is_compiled : False if it ended the
+    compiler.
     """
 
     code: int
@@ -48,10 +49,10 @@ def run(
     files: Sequence[Path], options: ProgramOptions, arguments: Sequence[str] = (), folders: Sequence[Path] = (),
     limit: float = 0.0, directory: Path | None = None,
 ) -> ProgramOutcome:  # fmt: skip
-    """Compile the files to one program, run it with its arguments, and return how it ended.
+    """Compile the files to one program, run it with its arguments, and return its outcome.
 
-    limit : seconds that it may compile and run; 0 for as long as it takes. directory : in which it runs.
-    Raises ConfigError, KernelError, DeviceError: a file cannot be read or does not compile, there is no compiler.
+    limit : most seconds to compile and run; 0 for no limit. directory : working directory of the program.
+    Raises ConfigError, KernelError, DeviceError: a file cannot be read or does not compile, or there is no compiler.
     """
     until = time.monotonic() + limit if limit else None
     sources = collected(tuple(files), tuple(folders))
@@ -86,7 +87,7 @@ def run(
 
 
 def outdated(sources: ProgramFiles) -> list[Problem]:
-    """A remark for the first use of a warp function without a mask, which CUDA has taken away with Volta."""
+    """Remarks on the first use of a warp function without a mask, which CUDA removed with Volta."""
     for path, source in sources.files.items():
         match = _UNMASKED.search(bare(source.text))
         if match:
@@ -97,7 +98,7 @@ def outdated(sources: ProgramFiles) -> list[Problem]:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Return code of a process that is ended: by SIGTERM, which reports where a launch is, or by SIGKILL.
+    """End a process, and return its code: by SIGTERM, after which it reports the launch's position, or by SIGKILL.
 
     Its child processes end too.
     """
@@ -119,7 +120,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def _descendants(process: int) -> list[int]:
-    """Numbers of the processes that a process has started, with theirs."""
+    """Process ids of a process's descendants."""
     found = []
     for path in Path("/proc").glob(f"{process}/task/*/children"):
         with suppress(OSError):
@@ -129,7 +130,9 @@ def _descendants(process: int) -> list[int]:
 
 
 def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Problems and remarks in a program's reports, each once with a count; `KernelError` for what is not emulated."""
+    """Problems and remarks in a program's reports, each once with a count. Raises `KernelError` if a part cannot be
+    emulated.
+    """
     out: dict[str, list[Problem]] = {"problem": [], "remark": []}
     records = [record.split("\x1d", 3) for record in text.split("\x1c") if record.count("\x1d") >= 3]
     lines = places("".join(reports for *_, reports in records), executable)

@@ -1,4 +1,4 @@
-"""Files of a program: those that are named, and their own headers, each rewritten into a folder of the build."""
+"""Files of a program: the named ones, and their own headers, each rewritten into a folder of the build."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..device.emulator.rewrite import bare
 from ..errors import ConfigError, KernelError
 
 _INCLUDE = re.compile(r'^(?P<before>[ \t]*#[ \t]*include[ \t]*)(?P<quote>[<"])(?P<name>[^>"\n]+)[>"]', re.MULTILINE)
-#: Endings of source files.
+#: Suffixes of source files.
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
-#: Folder of the emulator's headers under the toolkit's names, and of those that only programs have.
+#: Folders of headers with the toolkit's names: the emulator's, and those only for programs.
 EMULATED = Path(__file__).resolve().parents[1] / "device" / "emulator" / "headers" / "cuda"
 OWN = Path(__file__).resolve().parent / "headers" / "cuda"
-#: Headers of the toolkit whose content the emulator has built in, or that declare nothing that a program needs.
+#: Pattern of the toolkit's headers that the emulator has built in, or that a program does not need.
 BUILT_IN = re.compile(
     r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|driver_types|vector_types|"
     r"vector_functions|builtin_types|host_defines|cuda_profiler_api|cuda_device_runtime_api|sm_\w+|math_functions|"
@@ -24,23 +24,23 @@ BUILT_IN = re.compile(
     r"texture_types)"
     r"\.(h|hpp)"
 )
-#: Headers that come with CUDA's types.
+#: Pattern of headers that define CUDA's types.
 _OF_CUDA = re.compile(
     rf"{BUILT_IN.pattern}|cu[a-z]\w*\.h|cuda_\w+\.hp*|cooperative_groups|cuda/|thrust/|cub/|mma\.h|math_constants\.h|"
     r"nvtx3/|nvToolsExt|GL/|GLUT/"
 )
-#: Libraries whose headers are all in one here, by the start of their names.
+#: Single header for all headers of a library, by the prefix of their names.
 WHOLE = {
     "cuda/std/": "cuda/std/all", "thrust/": "thrust/all.h", "cub/": "cub/cub.cuh",
     "GL/": "GL/gl.h", "GLUT/": "GL/gl.h", "OpenGL/": "GL/gl.h",
 }  # fmt: skip
-#: Headers that are the emulator's even if a folder of the program has them.
+#: Pattern of headers taken from the emulator even if a folder of the program has them.
 _ALWAYS_HERE = re.compile(r"(?:GL|GLUT|OpenGL)/.*")
 
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """One file of a program. is_named : True if the user named it, False for a header."""
+    """File of a program. is_named : True if the user named it, False for a header."""
 
     path: Path
     text: str
@@ -49,7 +49,7 @@ class ProgramFile:
 
 @dataclass
 class ProgramFiles:
-    """Files of a program by path: first those that were named, then the headers that they include."""
+    """Files of a program by path: first the named ones, then the headers that they include."""
 
     folders: tuple[Path, ...]
     files: dict[Path, ProgramFile] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class ProgramFiles:
                     self.add(found, False)
 
     def _found(self, path: Path, name: str, is_quoted: bool) -> Path | None:
-        """The program's own file that an include names; None for a header of the compiler or of CUDA."""
+        """Path of the program's own file for an include; None for a header of the compiler or of CUDA."""
         if BUILT_IN.fullmatch(name) or _ALWAYS_HERE.fullmatch(name):
             return None
         for folder in (*((path.parent,) if is_quoted else ()), *self.folders):
@@ -80,7 +80,7 @@ class ProgramFiles:
 
     @property
     def digest(self) -> str:
-        """Names the content of all files."""
+        """Digest of the content of all files."""
         whole = sha256()
         for path, source in self.files.items():
             whole.update(f"{path}\n{len(source.text)}\n{source.text}".encode())
@@ -105,7 +105,9 @@ class ProgramFiles:
         return False
 
     def redirected(self, source: ProgramFile, names: dict[Path, str]) -> str:
-        """Text whose includes of own headers name the rewritten files, and whose includes of built-in ones are gone."""
+        """Text in which includes of own headers name the rewritten files, and includes of built-in headers are
+        removed.
+        """
 
         def include(match: re.Match[str]) -> str:
             found = self.reached.get((source.path, match["name"]))
@@ -120,7 +122,7 @@ class ProgramFiles:
 
 
 def read(path: Path) -> str:
-    """Text of a file in UTF-8, or in Latin-1 where it is not UTF-8, as nvcc takes both."""
+    """Text of a file in UTF-8, or else in Latin-1, as nvcc accepts both."""
     try:
         content = path.read_bytes()
     except IsADirectoryError:
@@ -139,7 +141,7 @@ def read(path: Path) -> str:
 
 
 def collected(files: tuple[Path, ...], folders: tuple[Path, ...]) -> ProgramFiles:
-    """Files of a program with their own headers; `ConfigError` for one that cannot be read."""
+    """Files of a program with their own headers. Raises `ConfigError` for a file that cannot be read."""
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(f"-I {folder}: there is no such folder")

@@ -48,7 +48,7 @@ def page(
         Names of several climbs.
     profiles : sequence of Profile
         Profiles of rungs of these climbs: each is shown with the first climb of its net that timed its rung, else with
-    the first climb.
+        the first climb.
     pictures : bool
         False leaves out pictures, which take longest.
     """

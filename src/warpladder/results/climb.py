@@ -279,7 +279,7 @@ def load(path: str | os.PathLike[str]) -> Results:
     ------
     ResultsError
         One line with the file and its first fault: missing, not JSON, another schema,
-    or a field that is missing, unknown, of the wrong type or out of range.
+        or a field that is missing, unknown, of the wrong type or out of range.
     """
     return Results.load(path)
 

@@ -1,6 +1,6 @@
 """Estimators for scikit-learn that train on warpladder's rungs.
 
-It imports train and what is below it; the core never imports it. Begin with perceptron.py; epochs.py has the loop.
+It imports train and what train imports; the core never imports it. Begin with perceptron.py; epochs.py has the loop.
 """
 
 from __future__ import annotations

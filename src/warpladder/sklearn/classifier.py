@@ -1,4 +1,4 @@
-"""`MLPClassifier`: scikit-learn's, trained on a rung."""
+"""`MLPClassifier`: scikit-learn's classifier, trained on a rung."""
 
 from __future__ import annotations
 
@@ -17,33 +17,32 @@ if TYPE_CHECKING:
 
 
 class MLPClassifier(RungPerceptron, Theirs):
-    """Multi-layer perceptron classifier: scikit-learn's, with each epoch trained by a rung of the ladder.
+    """Multi-layer perceptron classifier of scikit-learn, with each epoch trained by a rung of the ladder.
 
-    Every parameter, attribute and method is that of `sklearn.neural_network.MLPClassifier`; what differs:
+    Parameters, attributes and methods are those of `sklearn.neural_network.MLPClassifier`. Differences:
 
     - Rungs train in float32. Initial weights are scikit-learn's for the same `random_state`; the order of the samples
       is warpladder's, unless `shuffle=False`. The penalty `alpha` acts on intercepts too.
-    - Two classes train two outputs, whose difference is the logit that `coefs_` gives.
+    - Two classes train two outputs; `coefs_` gives their difference, the logit.
 
     Parameters
     ----------
     rung : str
-        "auto" takes what should be done first, cold start included: a rung, or for a few samples scikit-learn's own
-        arithmetic; to that it leaves what no rung can train (lbfgs, weights below 0).
-        A rung by name, as "native", refuses these. A sparse matrix stays with scikit-learn, a rung by name makes it
-        dense.
+        "auto" takes the fastest by estimate, with its start: a rung, or for a few samples scikit-learn's own
+        arithmetic. scikit-learn also trains what no rung can (lbfgs, weights below 0), and sparse matrices.
+        A named rung, as "native", refuses the former, and makes a sparse matrix dense.
     class_weight : dict, "balanced" or None
-        Weight of each class, by which weights of samples are multiplied; "balanced" weighs classes alike.
+        Factors of the samples' weights, by class; "balanced" gives all classes equal weight.
 
     Attributes
     ----------
     rung_ : str
         Rung that trained; "scikit-learn" for its own arithmetic.
     rung_reason_ : str
-        Reason why it was taken.
+        Reason for this rung.
     validation_loss_curve_ : list of float or None
-        Loss on the samples that are held out (X_val, or those of `early_stopping`) after each epoch, without the
-        penalty; None without any, and where scikit-learn's own arithmetic trained.
+        Loss on the held-out samples (X_val, or those of `early_stopping`) after each epoch, without the
+        penalty; None without held-out samples, or if scikit-learn's own arithmetic trained.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -115,7 +114,9 @@ class MLPClassifier(RungPerceptron, Theirs):
         return weight if sample_weight is None else weight * sample_weight
 
     def _factors(self) -> tuple[float, float]:
-        """With several labels scikit-learn adds outputs up, and BCEWithLogitsLoss takes their mean."""
+        """Ratios of scikit-learn's loss and gradient to the net's: with several labels scikit-learn sums over the
+        outputs, and BCEWithLogitsLoss takes their mean.
+        """
         return (float(self.n_outputs_),) * 2 if self._has_several_labels else (1.0, 1.0)
 
     def _goals(self, y: np.ndarray) -> np.ndarray:

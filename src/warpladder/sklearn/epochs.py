@@ -1,4 +1,4 @@
-"""`Fit`: the epochs of an estimator's fit on a rung, with scikit-learn's rules for rates and for the end."""
+"""`Fit`: the epochs of an estimator's fit on a rung, with scikit-learn's rules for rates and for stopping."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ LEAST_RATE = 1e-6  # at which an adaptive rate ends the fit
 
 
 class Fit:
-    """A fit in progress.
+    """Fit of an estimator in progress.
 
     Parameters
     ----------
     model : RungPerceptron
-        Its attributes are those of scikit-learn's after each epoch.
+        Estimator, whose attributes are set after each epoch as scikit-learn does.
     net, config, rung
-        What trains; `config.learning_rate` is the first rate.
+        Net, settings and rung; `config.learning_rate` is the first rate.
     samples : Samples
-        To train on; float64 becomes float32.
+        Training samples; float64 becomes float32.
     held : Samples or None
-        Held out, for early stopping and `validation_loss_curve_`.
+        Held-out samples, for early stopping and `validation_loss_curve_`.
     incremental : bool
-        True for one epoch that goes on from the one before, optimizer included.
+        True for one epoch that continues the last one, with the state of the optimizer.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Fit:
         self.penalty = self._penalty(weights)
 
     def run(self) -> None:
-        """Train until there is no progress, or max_iter epochs; one if incremental."""
+        """Train until the loss stops improving, or for max_iter epochs; for one epoch if incremental."""
         model, samples = self.model, len(self.data.train_x)
         steps = self.config.steps(samples)
         model.n_iter_ = 0
@@ -88,11 +88,14 @@ class Fit:
         model._slots, model._updates, model._rate = dict(state.slots), state.step, self.rate
 
     def close(self) -> None:
-        """Release the trainer."""
+        """Release the trainer's memory and threads."""
         self.trainer.close()
 
     def _change_rate(self, rate: float) -> None:
-        """Go on with another rate. scikit-learn's momentum is one of steps, ours one of gradients: steps go on."""
+        """Continue with another learning rate.
+
+        scikit-learn's momentum is a mean of steps, ours of gradients: the buffer is rescaled so that steps are equal.
+        """
         state = self.trainer.state()
         slots = {
             name: slot * np.float32(self.rate / rate) if name == "momentum_buffer" else slot
@@ -110,7 +113,7 @@ class Fit:
         return trainer
 
     def _note(self, loss: float, samples: int) -> None:
-        """Put an epoch into the model's attributes."""
+        """Store the figures of an epoch in the model's attributes."""
         model, state = self.model, self.trainer.state()
         if not np.isfinite(loss) or not np.isfinite(state.params).all():
             raise ValueError(
@@ -128,7 +131,7 @@ class Fit:
             print(f"Iteration {model.n_iter_}, loss = {model.loss_:.8f}")
 
     def _penalty(self, params: np.ndarray) -> float:
-        """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's."""
+        """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's loss."""
         coefs, _ = coefs_of(self.net, params, self.model.n_outputs_)
         batch = self.config.batch(len(self.data.train_x)) * self.mean_weight
         return 0.5 * self.model.alpha * sum(float(np.square(coef, dtype=np.float64).sum()) for coef in coefs) / batch
@@ -140,7 +143,7 @@ class Fit:
         return self.rate
 
     def _without_progress(self, rate: float) -> float:
-        """Next rate where an adaptive one falls; else the fit is stopped."""
+        """Next learning rate if the rate is adaptive and can decrease; else stop the fit."""
         model = self.model
         what = "Validation score" if model.early_stopping else "Training loss"
         message = f"{what} did not improve more than tol={model.tol:f} for {model.n_iter_no_change} consecutive epochs."
@@ -157,7 +160,7 @@ class Fit:
 
 
 def _narrow(x: np.ndarray) -> np.ndarray:
-    """Features (samples, features) as float32; `ValueError` if they leave its range."""
+    """Features (samples, features) as float32. Raises `ValueError` if they leave its range."""
     with np.errstate(over="ignore"):
         found = np.ascontiguousarray(x, np.float32)
     if not np.isfinite(found).all():

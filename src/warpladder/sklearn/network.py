@@ -1,4 +1,4 @@
-"""A scikit-learn perceptron as a net, and its weights there and back."""
+"""Conversion of a scikit-learn perceptron and its weights to a net and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..nets import Layer, Linear, Loss, Net, ReLU, Sigmoid, Tanh
 from ..nets.params import param_slices
 
-#: Layer of each activation of scikit-learn's.
+#: Layers of each of scikit-learn's activations.
 ACTIVATIONS: dict[str, tuple[Layer, ...]] = {
     "identity": (),
     "relu": (ReLU(),),
@@ -19,10 +19,10 @@ ACTIVATIONS: dict[str, tuple[Layer, ...]] = {
 
 
 def perceptron(units: Sequence[int], activation: str, loss: Loss) -> Net:
-    """Net of a perceptron.
+    """Net of a perceptron with these widths.
 
     units : features, hidden widths and outputs.
-    activation : scikit-learn's name of it.
+    activation : scikit-learn's name.
     """
     layers: list[Layer] = []
     for width in units[1:-1]:
@@ -32,9 +32,9 @@ def perceptron(units: Sequence[int], activation: str, loss: Loss) -> Net:
 
 
 def flat_weights(net: Net, coefs: Sequence[np.ndarray], intercepts: Sequence[np.ndarray]) -> np.ndarray:
-    """(param_count,) float32 of coefs_ (inputs, outputs) and intercepts_ (outputs,).
+    """Flat parameters (param_count,) float32 from coefs_ (inputs, outputs) and intercepts_ (outputs,).
 
-    The single logit of two classes becomes two outputs, its negative half and its half: their difference is that logit.
+    The single logit of two classes becomes two outputs, its negative half and its half: their difference is this logit.
     """
     if coefs[-1].shape[1] < net.out_shape[0]:
         last, bias = coefs[-1] / 2, intercepts[-1] / 2
@@ -45,7 +45,9 @@ def flat_weights(net: Net, coefs: Sequence[np.ndarray], intercepts: Sequence[np.
 
 
 def coefs_of(net: Net, params: np.ndarray, outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """coefs_ and intercepts_ of parameters (param_count,); for one of a net's two outputs that of their difference."""
+    """coefs_ and intercepts_ from flat parameters (param_count,); a single logit is the difference of a net's two
+    outputs.
+    """
     arrays = [params[place.start : place.stop].reshape(place.shape) for place in param_slices(net)]
     coefs, intercepts = [weight.T.copy() for weight in arrays[::2]], [bias.copy() for bias in arrays[1::2]]
     if outputs < net.out_shape[0]:

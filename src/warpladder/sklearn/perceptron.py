@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from ..optimizers import Optimizer
 
 AUTO = "auto"
-#: Rung of a fit that scikit-learn's own arithmetic does.
+#: Name of scikit-learn's own arithmetic, in place of a rung.
 OWN = "scikit-learn"
-EXPECTED_EPOCHS = 50  # of a fit that may stop early, for the choice of a rung
-#: Costs of scikit-learn's arithmetic, as `Cost` in train/auto.py has them: seconds of a step, FLOP and parameter.
+EXPECTED_EPOCHS = 50  # expected epochs of a fit that may stop early, for the choice of a rung
+#: Costs of scikit-learn's arithmetic, as in `Cost` of train/auto.py: seconds of a step, FLOP and parameter.
 STEP, FLOP, PARAMETER = 8e-4, 2.5e-11, 1.6e-8
-IMPORT = 0.35  # seconds in which the rungs are imported, once in a process
+IMPORT = 0.35  # seconds to import the rungs, once in a process
 
-#: Parameters of the method that is replaced: another scikit-learn may have others.
+#: Parameters of the replaced method, which may differ in another version of scikit-learn.
 _FIT = ["self", "X", "y", "sample_weight", "activations", "deltas", "coef_grads", "intercept_grads", "layer_units",
         "incremental"]  # fmt: skip
 
 
 class RungPerceptron(BaseMultilayerPerceptron):
-    """Base of the estimators: replaces the methods with which scikit-learn's perceptrons train.
+    """Base class of the estimators, which replaces scikit-learn's methods that train its perceptrons.
 
-    A derived class states what differs between labels and targets.
+    Derived classes define the differences between labels and targets.
     """
 
     rung: str
@@ -49,15 +49,15 @@ class RungPerceptron(BaseMultilayerPerceptron):
     _given: tuple[Any, Any] | None = None  # X_val and y_val of a fit in progress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Any:
-        """Fit the perceptron.
+        """Fit the perceptron to samples.
 
         Parameters
         ----------
         X, y, sample_weight
-            As scikit-learn's `fit` takes them.
+            Arguments of scikit-learn's `fit`.
         X_val, y_val : array_like or None
-            Samples that are held out: `validation_loss_curve_` has the loss on them after each epoch, and with
-            `early_stopping` they take the place of a part of X.
+            Held-out samples: `validation_loss_curve_` is the loss on them after each epoch, and `early_stopping` uses
+            them instead of a part of X.
         """
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val are given together, or neither of them")
@@ -69,30 +69,30 @@ class RungPerceptron(BaseMultilayerPerceptron):
 
     @abstractmethod
     def _goals(self, y: np.ndarray) -> np.ndarray:
-        """Goals of samples for a net: (samples,) int32 labels, or (samples, outputs) float32 targets; y is 2-d."""
+        """Labels (samples,) int32, or targets (samples, outputs) float32, as a net needs them; y is 2-d."""
 
     @abstractmethod
     def _seen(self, goals: np.ndarray) -> np.ndarray:
-        """Labels or targets of held-out samples, as `score` takes them."""
+        """Labels or targets of held-out samples in the form that `score` takes."""
 
     @abstractmethod
     def _encoded(self, y: Any) -> np.ndarray:
-        """Labels or targets of held-out samples, 2-d, as those of `fit` are encoded."""
+        """Labels or targets of held-out samples, 2-d, encoded like those of `fit`."""
 
     def _weighted(self, y: np.ndarray, sample_weight: Any, incremental: bool) -> Any:
-        """Weights of samples (samples,) with those of their classes, or None; y is 2-d."""
+        """Weights (samples,) multiplied by the weights of the classes, or None; y is 2-d."""
         return sample_weight
 
     def _own_loss(self) -> str | None:
-        """Name of a loss that scikit-learn's arithmetic lacks; None if it has the loss."""
+        """Name of the loss if scikit-learn's arithmetic lacks it, else None."""
         return None
 
     @abstractmethod
     def _net(self, units: list[int]) -> Net:
-        """Net of a perceptron of these widths, features and outputs included."""
+        """Net of a perceptron with these widths, from features to outputs."""
 
     def _factors(self) -> tuple[float, float]:
-        """scikit-learn's loss over that of the net, and its gradient over the net's."""
+        """Ratio of scikit-learn's loss to the net's, and of the gradients."""
         return 1.0, 1.0
 
     @abstractmethod
@@ -104,7 +104,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
         super()._fit_lbfgs(*arguments)
 
     def _fit_stochastic(self, X: Any, y: np.ndarray, sample_weight: Any, *buffers: Any) -> None:
-        """Train: in place of scikit-learn's method of this name."""
+        """Train the perceptron; this replaces scikit-learn's method of the same name."""
         layer_units, incremental = buffers[-2:]
         sample_weight = self._weighted(y, sample_weight, incremental)
         self.validation_loss_curve_ = None
@@ -122,7 +122,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
         self._train(trained, held, layer_units, incremental)
 
     def _parts(self, x: np.ndarray, goals: np.ndarray, y: np.ndarray, weight: Any) -> tuple[Samples, Samples | None]:
-        """Samples to train on, and those that are held out."""
+        """Training samples, and held-out samples or None."""
         if self._given is not None:
             held_x = validate_data(self, self._given[0], reset=False, dtype=(np.float64, np.float32))
             held_goals = self._goals(self._encoded(self._given[1]))
@@ -143,7 +143,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
         return Samples(x[at], goals[at], weights[0]), Samples(x[held_at], goals[held_at], weights[1])
 
     def _train(self, samples: Samples, held: Samples | None, units: list[int], incremental: bool) -> None:
-        """Epochs until no progress, max_iter or, in `partial_fit`, one."""
+        """Train epochs until the loss stops improving, or max_iter epochs; in `partial_fit` one epoch."""
         from ..ladder import find
         from .epochs import Fit
 
@@ -178,7 +178,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
             self.coefs_, self.intercepts_ = self._best_coefs, self._best_intercepts
 
     def _choose(self, x: Any, y: np.ndarray, sample_weight: Any, units: list[int], incremental: bool) -> None:
-        """Set `rung_` and `rung_reason_`. A fit in parts keeps the rung that it began with."""
+        """Set `rung_` and `rung_reason_`. A fit in parts keeps its first rung."""
         began = "_optimizer" if getattr(self, "rung_", "") == OWN else "_slots"
         if incremental and hasattr(self, began):
             return
@@ -202,7 +202,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
             self.rung_, self.rung_reason_ = fastest(net, config, samples, epochs, theirs)
 
     def _their_seconds(self, samples: int, epochs: int, units: list[int]) -> float:
-        """Seconds that scikit-learn's arithmetic should take."""
+        """Estimated seconds of a fit by scikit-learn's arithmetic."""
         weights = sum(a * b for a, b in pairwise(units))
         steps = epochs * -(-samples // self._batch(samples))
         return steps * (STEP + PARAMETER * weights) + epochs * samples * 6 * weights * FLOP
@@ -238,7 +238,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
         )  # fmt: skip
 
     def _beyond(self, x: Any, y: np.ndarray, sample_weight: Any) -> str | None:
-        """Reason why no rung can train this; None if one can."""
+        """Reason why no rung can train this fit; None if one can."""
         if sample_weight is not None and not (np.min(sample_weight) >= 0 and np.any(sample_weight)):
             return "a weight of a sample is below 0, or all are 0"
         if not isinstance(x, np.ndarray) and self.rung == AUTO:
@@ -254,7 +254,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
         return None
 
     def _leave(self, reason: str) -> None:
-        """Leave the fit to scikit-learn's arithmetic, if no rung was named."""
+        """Let scikit-learn's arithmetic fit, for this reason. Raises `RungError` if a rung was named."""
         if self.rung != AUTO:
             raise RungError(
                 f"rung {self.rung!r} cannot train this: {reason}; rung='auto' takes scikit-learn's arithmetic"

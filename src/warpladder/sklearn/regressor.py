@@ -1,4 +1,4 @@
-"""`MLPRegressor`: scikit-learn's, trained on a rung."""
+"""`MLPRegressor`: scikit-learn's regressor, trained on a rung."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class MLPRegressor(RungPerceptron, Theirs):
-    """Multi-layer perceptron regressor: scikit-learn's, with each epoch trained by a rung of the ladder.
+    """Multi-layer perceptron regressor of scikit-learn, with each epoch trained by a rung of the ladder.
 
-    Every parameter, attribute and method is that of `sklearn.neural_network.MLPRegressor`; what differs:
+    Parameters, attributes and methods are those of `sklearn.neural_network.MLPRegressor`. Difference:
 
     - Rungs train in float32. Initial weights are scikit-learn's for the same `random_state`; the order of the samples
       is warpladder's, unless `shuffle=False`. The penalty `alpha` acts on intercepts too.
@@ -27,24 +27,24 @@ class MLPRegressor(RungPerceptron, Theirs):
     Parameters
     ----------
     loss : {"squared_error", "poisson", "absolute_error", "huber"}
-        The last two are warpladder's: the mean of |prediction - target|, and of Huber's function of it, which grows in
-        proportion beyond `delta`. The gradient is that of the sum over outputs, as with scikit-learn's losses.
+        The last two are warpladder's: the mean of |prediction - target|, and of Huber's function of it, linear beyond
+        `delta`. The gradient is of the sum over outputs, as for scikit-learn's losses.
     delta : float
-        Of loss="huber".
+        Parameter of loss="huber".
     rung : str
-        "auto" takes what should be done first, cold start included: a rung, or for a few samples scikit-learn's own
-        arithmetic; to that it leaves what no rung can train (lbfgs, loss="poisson", weights below 0). A rung by name,
-        as "native", refuses these. A sparse matrix stays with scikit-learn, a rung by name makes it dense.
+        "auto" takes the fastest by estimate, with its start: a rung, or for a few samples scikit-learn's own
+        arithmetic. scikit-learn also trains what no rung can (lbfgs, loss="poisson", weights below 0), and sparse
+        matrices. A named rung, as "native", refuses the former, and makes a sparse matrix dense.
 
     Attributes
     ----------
     rung_ : str
         Rung that trained; "scikit-learn" for its own arithmetic.
     rung_reason_ : str
-        Reason why it was taken.
+        Reason for this rung.
     validation_loss_curve_ : list of float or None
-        Loss on the samples that are held out (X_val, or those of `early_stopping`) after each epoch, without the
-        penalty; None without any, and where scikit-learn's own arithmetic trained.
+        Loss on the held-out samples (X_val, or those of `early_stopping`) after each epoch, without the
+        penalty; None without held-out samples, or if scikit-learn's own arithmetic trained.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -119,7 +119,9 @@ class MLPRegressor(RungPerceptron, Theirs):
         return perceptron(units, self.activation, known.get(self.loss, MSELoss()))
 
     def _factors(self) -> tuple[float, float]:
-        """Half of MSELoss, a mean of squares over samples and outputs; the gradient of half their sum over outputs."""
+        """Ratios of scikit-learn's loss and gradient to the net's: its squared error is half of MSELoss, and its
+        gradients are of sums over the outputs.
+        """
         return (0.5, self.n_outputs_ / 2) if self.loss == "squared_error" else (1.0, float(self.n_outputs_))
 
     def _beyond_goals(self, y: np.ndarray) -> str | None:

@@ -1,4 +1,4 @@
-"""Samples of a fit, as rungs take them."""
+"""Samples of a fit, in the form that rungs take."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 class Samples(NamedTuple):
-    """Samples of a fit, or those that are held out.
+    """Training or held-out samples of a fit.
 
-    x : (samples, features). goals : (samples,) int32 numbers of classes, or (samples, outputs) float32 targets.
-    weight : (samples,), or None if all count alike.
+    x : (samples, features). goals : (samples,) int32 class numbers, or (samples, outputs) float32 targets.
+    weight : (samples,) weights, or None for equal ones.
     """
 
     x: np.ndarray
@@ -20,5 +20,5 @@ class Samples(NamedTuple):
 
     @property
     def mean_weight(self) -> float:
-        """Mean weight of a sample, by which a batch's sum of weights differs from its size."""
+        """Mean weight of a sample: a batch's sum of weights divided by its size."""
         return 1.0 if self.weight is None else float(np.mean(self.weight))

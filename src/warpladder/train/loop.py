@@ -66,7 +66,7 @@ def train(
         Write each epoch's checkpoint to a separate file too, as net-epoch-001.safetensors; replace existing files.
     resume : path, optional
         Continue this checkpoint's run, with its net, data and settings; only log_every and threads may differ,
-    and epochs unless the schedule ends with the run. float64 numbers stay float64.
+        and epochs unless the schedule ends with the run. float64 numbers stay float64.
     weights : path, mapping of arrays or Model, optional
         Initial weights: of a checkpoint, of a safetensors file of a PyTorch `state_dict`, or arrays by name.
     progress, each_epoch : optional

@@ -133,7 +133,7 @@ class Model:
         -------
         ndarray
             (samples, values) float32, or float64 for a run in fp64: the layer's outputs, flattened in the order
-        (channels, height, width).
+            (channels, height, width).
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Model:
         -------
         float
             Accuracy, a share from 0 to 1; for targets R2, with BCEWithLogitsLoss the accuracy over all of them; without
-        labels and targets the loss, where less is better.
+            labels and targets the loss, where less is better.
 
         Raises
         ------
@@ -271,10 +271,10 @@ class Model:
         net : Net
         weights : mapping
             `module.state_dict()`: tensors or arrays with the names of the equal `torch.nn.Sequential`, as "0.weight". A
-        common prefix of all names is removed. Other names, as fc1, are matched if shapes fit only once.
+            common prefix of all names is removed. Other names, as fc1, are matched if shapes fit only once.
         optimizer : mapping, optional
             `state_dict()` of a `torch.optim.SGD`, `Adam` or `AdamW`: its settings, the slots of each
-        parameter, and the number of updates.
+            parameter, and the number of updates.
         scale : float
             Factor of samples before the net: 1/255 for a net that was trained on pixels from 0 to 1.
         classes : sequence of str
@@ -284,7 +284,7 @@ class Model:
         -------
         Model
             Model that predicts; `save` writes it as a checkpoint for `warpladder predict` and `evaluate`. To train on,
-        pass its `state_dict()` to `train(weights=...)`.
+            pass its `state_dict()` to `train(weights=...)`.
 
         Raises
         ------

@@ -42,8 +42,8 @@ class SvmSettings(metaclass=ByName):
         One of `DEVICES`; only the method "blocks" computes on a GPU.
     precision : str
         One of `PRECISIONS`: precision of the kernel's products. "float64" gives scikit-learn's decisions to five
-    digits; "float32" takes half the time on a CPU, and less than a thirtieth on GPUs made for games, and differs
-    within the solver's tolerance, so that one prediction in a thousand may differ.
+        digits; "float32" takes half the time on a CPU, and less than a thirtieth on GPUs made for games, and differs
+        within the solver's tolerance, so that one prediction in a thousand may differ.
     threads : int or None
         CPU threads of products, and pairs of classes fitted concurrently; None for every core of this process.
     memory : int or None
