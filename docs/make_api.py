@@ -43,6 +43,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
             wl.BatchNorm1d,
             wl.BatchNorm2d,
             wl.Dropout,
+            wl.Residual,
             wl.MaxPool2d,
             wl.AvgPool2d,
             wl.AdaptiveAvgPool2d,

@@ -30,6 +30,7 @@ from warpladder.nets import (
     MSELoss,
     Net,
     ReLU,
+    Residual,
     Tanh,
     Upsample2d,
 )
@@ -43,6 +44,13 @@ SMOOTH = (
     Linear(out_features=10), GELU(), Dropout(0.5), Linear(out_features=10),
 )  # fmt: skip
 
+#: Residual connections: of the image itself, and with a projection that halves it.
+RESIDUAL = (
+    Residual(Conv2d(out_channels=1, kernel_size=3, padding=1), BatchNorm2d()), ReLU(),
+    Residual(Conv2d(out_channels=5, kernel_size=3, stride=2, padding=1), ReLU(), projection=True), Flatten(),
+    Linear(out_features=10),
+)  # fmt: skip
+
 NETS = (
     nets.softmax((1, 9, 7)),
     nets.mlp((1, 9, 7)),
@@ -50,6 +58,7 @@ NETS = (
     nets.cnn((1, 11, 10)),
     nets.autoencoder((3, 8, 8)),
     Net("smooth", (1, 9, 7), SMOOTH, CrossEntropyLoss(label_smoothing=0.1)),
+    Net("residual", (1, 9, 7), RESIDUAL, CrossEntropyLoss()),
     Net("huber", (6,), (Linear(out_features=5), Tanh(), Linear(out_features=6)), HuberLoss()),
 )
 

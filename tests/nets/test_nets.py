@@ -184,4 +184,4 @@ def test_shapes_parameters_and_flops_fit_together(net):
     assert net.param_count == sum(math.prod(place.shape) for place in param_slices(net))
     assert net.flops <= net.train_flops <= 3 * net.flops
     assert net.layers[net.first_trained].param_shapes(net.shapes[net.first_trained])
-    assert net == Net(net.name, list(net.in_shape), list(net.layers), net.loss)  # type: ignore[arg-type]
+    assert net == Net(net.name, list(net.in_shape), list(net.layers), net.loss)

@@ -29,6 +29,7 @@ from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_norms import norm_cases
 from kernel_products import product_cases
+from kernel_residuals import residual_cases
 from kernel_steps import accumulate_cases, gather_cases, update_cases
 from kernel_tools import Runs
 from narrow_convolutions import kernel_runs as narrow_runs
@@ -39,7 +40,7 @@ from warpgroup_convolutions import kernel_runs as warpgroup_runs
 from warpladder.appendix.gemm import LEVELS
 from warpladder.device import Device
 from warpladder.device.emulator import EmulatedDevice
-from warpladder.nets import NORMALISATIONS, Conv2d, Layer, Linear, Loss, MSELoss
+from warpladder.nets import NORMALISATIONS, RESIDUAL_PARTS, Conv2d, Layer, Linear, Loss, MSELoss
 from warpladder.ops import tables as package
 from warpladder.ops.engine.chain import Gather, GeneralLoss
 from warpladder.ops.engine.segments import KernelTable, Segment
@@ -124,6 +125,8 @@ def segment_cases(entry: Entry) -> Runs:
         return LOSSES[key[0]](kind)
     if issubclass(key[0], NORMALISATIONS):
         return norm_cases(key, kind)
+    if issubclass(key[0], RESIDUAL_PARTS):
+        return residual_cases(key, kind)
     if first and last:
         return whole_cases(key, kind)
     if last and key[-1] is MSELoss:

@@ -178,7 +178,7 @@ def is_over(config: TrainConfig, history: Sequence[EpochLog]) -> bool:
 def param_shapes(net: Net) -> dict[str, Shape]:
     """Shape of every parameter tensor, by its name in PyTorch's `state_dict`, in order."""
     return {
-        f"{index}.{kind}": shape
+        f"{net.names[index]}.{kind}": shape
         for index, layer in enumerate(net.layers)
         for kind, shape in layer.param_shapes(net.shapes[index]).items()
     }

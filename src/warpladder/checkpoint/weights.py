@@ -76,7 +76,7 @@ def flat_weights(
                 f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; names are those of the equal "
                 f"torch.nn.Sequential's state_dict{_ambiguous(shapes, given)}"
             )
-        pairs = dict.fromkeys((theirs.rpartition(".")[0], ours.partition(".")[0]) for ours, theirs in matches.items())
+        pairs = dict.fromkeys((theirs.rpartition(".")[0], ours.rpartition(".")[0]) for ours, theirs in matches.items())
         shown = listed(f"{theirs} is layer {ours}" for theirs, ours in pairs)
         warnings.warn(f"{source!r}: names are matched by shapes: {shown}", stacklevel=2)
         given = {ours: given[theirs] for ours, theirs in matches.items()}
@@ -133,7 +133,9 @@ def without_counts(named: Mapping[str, Any]) -> dict[str, Any]:
 
 def _other_widths(net: Net, found: Mapping[str, tuple[int, ...]]) -> str:
     """Hint to set the widths of hidden layers, if this makes all shapes fit; else ""."""
-    widths = [found[f"{index}.weight"][:1] for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
+    widths = [
+        found[f"{net.names[index]}.weight"][:1] for index, layer in enumerate(net.layers) if isinstance(layer, Linear)
+    ][:-1]
     if not widths or not all(width and width[0] for width in widths):
         return ""
     other = with_hidden(net, [width[0] for width in widths])

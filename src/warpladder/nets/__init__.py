@@ -1,5 +1,5 @@
-"""Nets as data: layers (layers.py, activations.py, pooling.py, batchnorm.py, dropout.py), losses (losses.py), `Net`
-(net.py), and the five nets of the ladder (ladder_nets.py).
+"""Nets as data: layers (layers.py, activations.py, pooling.py, batchnorm.py, dropout.py, residual.py), losses
+(losses.py), `Net` (net.py), and the five nets of the ladder (ladder_nets.py).
 
 It imports errors, files and show. Begin with layers.py; params.py has the order of the parameters in memory.
 """
@@ -46,3 +46,8 @@ from .net import Net as Net
 from .pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from .pooling import AvgPool2d as AvgPool2d
 from .pooling import MaxPool2d as MaxPool2d
+from .residual import RESIDUAL_PARTS as RESIDUAL_PARTS
+from .residual import Branch as Branch
+from .residual import Residual as Residual
+from .residual import Shortcut as Shortcut
+from .residual import Sum as Sum

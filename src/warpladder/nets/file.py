@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import ArgumentError, NetError
 from ..errors.arguments import called_by_name, shown
 from ..files.python import call, run_file
-from . import ZOO, Layer, Loss, Net, Shape, is_named
+from . import RESIDUAL_PARTS, ZOO, Layer, Loss, Net, Residual, Shape, is_named
 from .describe import loss_of, meant
 from .torch_module import net_of_module
 
@@ -128,18 +128,20 @@ def _loss(table: dict[str, Any]) -> Loss:
     return loss_of(table["loss"])
 
 
-def _layer(index: int, table: Any) -> Layer:
+def _layer(index: int | str, table: Any) -> Layer | Residual:
     if isinstance(table, dict) and "loss" in table and "type" in table:
         raise NetError(f"layer {index}: loss stands within the layer: put it above the first [[layers]]")
     kind = table.get("type") if isinstance(table, dict) else None
     if kind is None:
         raise NetError(f'layer {index}: has no type: add, for example, type = "Linear"')
-    if not isinstance(kind, str) or kind not in Layer.known:
-        raise NetError(
-            f"layer {index}: there is no layer {shown(kind)}{meant(kind, Layer.known)}: "
-            f"there are {', '.join(Layer.known)}"
-        )
     settings = {key: value for key, value in table.items() if key != "type"}
+    if kind == "Residual":
+        return _residual(index, settings)
+    names = [*(name for name, each in Layer.known.items() if each not in RESIDUAL_PARTS), "Residual"]
+    if not isinstance(kind, str) or kind not in names:
+        raise NetError(
+            f"layer {index}: there is no layer {shown(kind)}{meant(kind, names)}: there are {', '.join(names)}"
+        )
     known = {field.name: field for field in fields(Layer.known[kind])}  # type: ignore[arg-type]
     for key in settings:
         if key in _INFERRED and key not in known:
@@ -152,6 +154,22 @@ def _layer(index: int, table: Any) -> Layer:
         return Layer.known[kind](**settings)
     except NetError as error:
         raise NetError(f"layer {index}: {error}") from None
+
+
+def _residual(index: int | str, settings: dict[str, Any]) -> Residual:
+    """Residual connection of a table with layers, and a projection: true, a table, or a list of tables."""
+    _only_known(settings, ("layers", "projection"), f"layer {index}: Residual has no {{!r}}")
+    inner, through = settings.get("layers"), settings.get("projection", False)
+    through = [through] if isinstance(through, dict) else through
+    if not isinstance(inner, list) or not inner:
+        raise NetError(f'layer {index}: Residual wants layers, as layers = [{{ type = "ReLU" }}]')
+    if not isinstance(through, (bool, list)):
+        raise NetError(f"layer {index}: Residual wants projection = true, or a list of layers, got {shown(through)}")
+    layers = [_layer(f"{index}, layers {at}", each) for at, each in enumerate(inner)]
+    if isinstance(through, bool):
+        return Residual(*layers, projection=through)
+    chain = [_layer(f"{index}, projection {at}", each) for at, each in enumerate(through)]
+    return Residual(*layers, projection=chain)
 
 
 def _only_known(given: Iterable[str], known: tuple[str, ...], complaint: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ..errors import NetError
 from ..errors.arguments import wanted
 from ..show import as_html, as_text, dims
 from .layers import Layer, Shape
 from .losses import CrossEntropyLoss, Loss
+from .residual import Residual, Skips, check_sums, flat, names_of, skips_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,7 +26,9 @@ class Net:
         Name in tables and files.
     in_shape : tuple of int
         Shape of one sample, (channels, height, width) or (features,).
-    layers : tuple of Layer
+    layers : tuple of Layer or Residual
+        A `Residual` is replaced by the layers of its chain: `Branch`, those of f, perhaps `Shortcut` and those of the
+        projection, and `Sum`.
     loss : Loss
 
     Raises
@@ -38,6 +43,12 @@ class Net:
     layers: tuple[Layer, ...]
     loss: Loss
 
+    if TYPE_CHECKING:  # a `Residual` is taken, and replaced
+
+        def __init__(
+            self, name: str, in_shape: Sequence[int], layers: Sequence[Layer | Residual], loss: Loss
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         wanted("net's name", self.name, str, "text")
         wanted(f"net {self.name!r}: in_shape", self.in_shape, (tuple, list), "a shape such as (3, 32, 32) or (4,)")
@@ -49,12 +60,20 @@ class Net:
                 f"net {self.name!r}: in_shape wants (features,) or (channels, height, width) of positive "
                 f"whole numbers, got {self.in_shape}"
             )
+        try:
+            object.__setattr__(self, "layers", tuple(flat(self.layers, self.in_shape)))
+        except NetError as error:
+            raise NetError(f"net {self.name!r}: {error}") from None
         for index, layer in enumerate(self.layers):
             if not isinstance(layer, Layer):
                 raise NetError(f"net {self.name!r}, layer {index}: {layer!r} is not a layer")
         if not isinstance(self.loss, Loss):
             raise NetError(f"net {self.name!r}: {self.loss!r} is not a loss")
         shapes = self.shapes
+        try:
+            check_sums(self.layers, shapes, self.skips)
+        except NetError as error:
+            raise NetError(f"net {self.name!r}, {error}") from None
         for index, layer in enumerate(self.layers):
             params = layer.param_shapes(shapes[index])
             weight = params.get("weight", ())
@@ -96,6 +115,18 @@ class Net:
             except NetError as error:
                 raise NetError(f"net {self.name!r}, layer {index}: {error}") from None
         return tuple(shapes)
+
+    @cached_property
+    def skips(self) -> Skips:
+        """Second inputs and gradients of residual layers."""
+        return skips_of(self.layers)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Name of each layer in the equal PyTorch module, before ".weight": "0", or inside of a `Residual`
+        "1.layers.0".
+        """
+        return names_of(self.layers)
 
     def __repr__(self) -> str:
         return as_text(*self._table())

@@ -1,7 +1,8 @@
 """Parameters: one flat float32 buffer, named views into it, and the seeded initial weights.
 
 Order and names are as in PyTorch's `state_dict` of the same `nn.Sequential`: "0.weight", "0.bias", "2.weight", ...
-The number is the layer's index. Buffers, "1.running_mean" and "1.running_var", are another flat buffer.
+The number is the layer's place; a layer of a `Residual` is "1.layers.0" or "1.projection.0". Buffers, "1.running_mean"
+and "1.running_var", are another flat buffer.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _slices(net: Net, name: str, shapes: Callable[[Layer, Shape], Mapping[str, S
         for index, layer in enumerate(net.layers):
             for kind, shape in shapes(layer, net.shapes[index]).items():
                 stop = start + math.prod(shape)
-                out.append(ParamSlice(f"{index}.{kind}", index, shape, start, stop))
+                out.append(ParamSlice(f"{net.names[index]}.{kind}", index, shape, start, stop))
                 start = stop
         known[name] = tuple(out)
     return known[name]
@@ -70,7 +71,7 @@ def buffer_views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
 def tensor_shapes(net: Net) -> dict[str, Shape]:
     """Shapes of all tensors, parameters and buffers, under their names in PyTorch's `state_dict`, in its order."""
     return {
-        f"{index}.{kind}": shape
+        f"{net.names[index]}.{kind}": shape
         for index, layer in enumerate(net.layers)
         for of_kind in (layer.param_shapes, layer.buffer_shapes)
         for kind, shape in of_kind(net.shapes[index]).items()

@@ -7,15 +7,16 @@ warpladder with PyTorch's name is read without new code, unless its settings hav
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
 from ..errors import ArgumentError, NetError
 from ..errors.arguments import kind_of, shown
-from .layers import Layer, Shape
+from .layers import OWN, Layer, Shape
 from .losses import LOSSES, CrossEntropyLoss, Loss, MSELoss
 from .net import Net
+from .residual import RESIDUAL_PARTS, Residual, flat
 
 #: Layers whose classes have another name in `torch.nn`.
 OTHER_NAMES = {"Upsample": "Upsample2d", "UpsamplingNearest2d": "Upsample2d"}
@@ -57,28 +58,30 @@ def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, 
             "be read, by Model.from_state_dict(net, module.state_dict())"
         )
     places = list(_chain(module))
+    parts = list(_parts(places))
     held: dict[int, str] = {}
-    for place, each in places:
-        if list(each.parameters()) and held.setdefault(id(each), place) != place:
+    for place, each in parts:
+        if each is not None and list(each.parameters()) and held.setdefault(id(each), place) != place:
             raise NetError(f"module {place} is module {held[id(each)]} again: layers here share no weights")
     layers = tuple(_layer(place, each) for place, each in places)
     shape = _in_shape(places, layers) if in_shape is None else tuple(in_shape)
     chosen = _loss(loss)
     if chosen is None:
-        for layer in layers:
+        for layer in flat(layers, shape):
             shape = layer.out_shape(shape)
         chosen = CrossEntropyLoss() if len(shape) == 1 else MSELoss()
         shape = _in_shape(places, layers) if in_shape is None else tuple(in_shape)
     net = Net(name, shape, layers, chosen)
-    _check_sizes(net, places)
+    _check_sizes(net, parts)
     return net
 
 
-def parameters_of(module: Any) -> dict[str, Any]:
+def parameters_of(net: Net, module: Any) -> dict[str, Any]:
     """Parameters and buffers of an `nn.Sequential` under their names in its net."""
     return {
-        f"{index}.{kind}": tensor
-        for index, (_, each) in enumerate(_chain(module))
+        f"{name}.{kind}": tensor
+        for name, (_, each) in zip(net.names, _parts(_chain(module)), strict=True)
+        if each is not None
         for kind, tensor in each.state_dict().items()
     }
 
@@ -97,15 +100,39 @@ def _chain(module: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield before + name, each
 
 
-def _layer(place: str, module: Any) -> Layer:
+def _parts(places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Modules of a net's layers, one for each: None for `Branch`, `Shortcut` and `Sum`."""
+    for place, each in places:
+        if not _is_residual(each):
+            yield place, each
+            continue
+        for name in ("layers", "projection"):
+            if (chain := getattr(each, name)) is not None:
+                yield place, None
+                yield from _parts(_chain(chain, f"{place}.{name}."))
+        yield place, None
+
+
+def _is_residual(module: Any) -> bool:
+    """True for a residual connection as `to_torch` makes it."""
+    return type(module).__name__ == "ResidualModule" and type(module).__module__ == "warpladder.peers.torch.residual"
+
+
+def _layer(place: str, module: Any) -> Layer | Residual:
     kind = type(module).__name__
     where = f"module {place}, {kind},"
+    if _is_residual(module):
+        _check_hooks(where, module)
+        chains = [
+            [_layer(*each) for each in _chain(chain, f"{place}.{name}.")] if chain is not None else None
+            for name, chain in (("layers", module.layers), ("projection", module.projection))
+        ]
+        return Residual(*chains[0] or (), projection=chains[1] or False)
     known = Layer.known.get(OTHER_NAMES.get(kind, kind))
     if known is None or not is_torch(module, kind):
         remedy = REMEDIES.get(kind, f"there are {', '.join(_names())}, and Sequentials of them")
         raise NetError(f"module {place} is {'a ' if known else ''}{kind}, which is no layer here: {remedy}")
-    if module._forward_hooks or module._forward_pre_hooks:
-        raise NetError(f"{where} has hooks, which may change what it computes: remove them")
+    _check_hooks(where, module)
     settings = {}
     for field in fields(known):  # type: ignore[arg-type]
         value = getattr(module, field.name, MISSING)
@@ -123,6 +150,11 @@ def _layer(place: str, module: Any) -> Layer:
     if "bias" in parameters and parameters["bias"] is None and not {"bias", "affine"} & settings.keys():
         raise NetError(f"{where} has bias=False: {known.__name__} here has a bias")
     return known(**settings)
+
+
+def _check_hooks(where: str, module: Any) -> None:
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise NetError(f"{where} has hooks, which may change what it computes: remove them")
 
 
 def _plain(where: str, name: str, value: Any, module: Any) -> Any:
@@ -144,12 +176,12 @@ def _one(value: Any) -> Any:
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
-def _in_shape(places: list[tuple[str, Any]], layers: tuple[Layer, ...]) -> Shape:
+def _in_shape(places: list[tuple[str, Any]], layers: tuple[Layer | Residual, ...]) -> Shape:
     """Shape of one sample from a first Linear before which no layer changes shapes; else raises `NetError`."""
     for (_, module), layer in zip(places, layers, strict=True):
         if type(layer).__name__ in ("Linear", "BatchNorm1d"):
             return (int(getattr(module, "in_features", None) or module.num_features),)
-        if layer.out_shape((2,)) != (2,) or type(layer).__name__ == "Flatten":
+        if isinstance(layer, Residual) or layer.out_shape((2,)) != (2,) or type(layer).__name__ == "Flatten":
             break
     raise NetError("the shape of one sample is not known from the module: give it, as in_shape=(1, 28, 28)")
 
@@ -185,7 +217,8 @@ def _check_sizes(net: Net, places: list[tuple[str, Any]]) -> None:
 
 def _names() -> list[str]:
     theirs = {ours: name for name, ours in OTHER_NAMES.items() if name == "Upsample"}
-    return [theirs.get(name, name) for name, kind in Layer.known.items() if kind.__module__.startswith("warpladder.")]
+    own = (name for name, kind in Layer.known.items() if kind.__module__.startswith(OWN) and kind not in RESIDUAL_PARTS)
+    return [*(theirs.get(name, name) for name in own), "Residual"]
 
 
 def _fields(kind: type[Layer]) -> str:

@@ -27,7 +27,7 @@ def flattened(net: Net) -> dict[str, Shape]:
             image = shape
         elif isinstance(layer, Linear):
             if image is not None:
-                out[f"{i}.weight"] = image
+                out[f"{net.names[i]}.weight"] = image
             image = None
     return out if spatial(net) else {}
 

@@ -87,7 +87,7 @@ class BiasSums:
         """
         named = views(self.net, gradient)
         for layer in self.truth:
-            name = f"{layer}.bias"
+            name = f"{self.net.names[layer]}.bias"
             want = named[name]
             off = np.square(np.stack(list(self._one_by_one(layer))) - want)
             error = float(np.max(distances(off, np.broadcast_to(np.square(want), off.shape))))
@@ -99,7 +99,7 @@ class BiasSums:
         """Reason why the witness's errors in the terms may make honest programs exceed the bounds; "" if not."""
         named = views(self.net, gradient)
         for layer in self.truth:
-            name = f"{layer}.bias"
+            name = f"{self.net.names[layer]}.bias"
             error = distance(named[name] + CHAIN * self._repeated_errors(layer), named[name])
             if not error * reserve <= bounds[name]:
                 return _sentence(name, error, "where like terms are rounded alike", bounds[name], reserve)

@@ -49,14 +49,18 @@ def _away_from_kinks(
 ) -> np.ndarray:  # fmt: skip
     """Mask (n,) bool, as `away_from_kinks`, for all samples at once; later layers omit samples too close to a kink."""
     net, clear, given = reference.net, np.arange(len(x)), x
+    held: dict[int, np.ndarray] = {}  # stored for residual layers
     out = np.zeros(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
         if i > net.first_trained and layers.switches(layer):
             keep = layers.margin(layer, x) > distance_bound(precision, roundings(net, i), products(net, i, precision))
             clear, x, places = clear[keep], x[keep], None if places is None else places[keep]
+            held = {at: a[keep] for at, a in held.items()}
             if not len(clear):
                 return out
-        x = reference.leaving(i, x, places)
+        if i in net.skips.stored.values():
+            held[i] = x
+        x = reference.leaving(i, x, places, skip=held.get(net.skips.stored.get(i, -1)))
     out[clear] = has_clear_argmax(net, x, precision)
     if y is not None:
         out[clear] &= has_clear_sign(net, x, reference.target(given, y)[clear], precision)
@@ -154,6 +158,8 @@ def on_grid(
     entering, at = x, 0  # inputs of layer number `at`
     for place in weights:
         bias = biases.get(place.layer, slice(0, 0))
+        if net.skips.stored:  # a connection may lead over the layer before
+            entering, at = x, 0
         entering = ReferenceTrainer(net, TrainConfig(), State(params)).through(entering, at, place.layer)
         at = place.layer
         w, b = state.params[place.start : place.stop], state.params[bias]

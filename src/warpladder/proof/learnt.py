@@ -18,6 +18,7 @@ import numpy as np
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..nets import (
+    RESIDUAL_PARTS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     BCEWithLogitsLoss,
@@ -62,6 +63,7 @@ UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides 
 #: Layers whose output is scaled as their input and biases are, by a power of two exactly.
 HOMOGENEOUS = (
     Linear, Conv2d, ReLU, LeakyReLU, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten,
+    *RESIDUAL_PARTS,
 )  # fmt: skip
 
 
@@ -93,13 +95,14 @@ class _Drawer:
 
     def kinds(self) -> list[str]:
         """Names of the extremes that the net can have."""
-        last = self.net.layers[self.last]
         is_linear = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
         kinds = ["steep"] if any(self._before(i) is not None for i in self.curves) else []
-        if not self.curves and self.first != self.last:
+        joins = any(at <= self.first or i > self.last for i, at in self.net.skips.stored.items())
+        if not self.curves and self.first != self.last and not joins:
             kinds += ["large inside", "small inside"]
         if not self.is_classifier:
-            can_scale = not self.curves or (max(self.curves) < self.last and isinstance(last, Linear | Conv2d))
+            multiplies = isinstance(self.net.layers[self.last], Linear | Conv2d) and not joins
+            can_scale = not self.curves or (max(self.curves) < self.last and multiplies)
             return [*kinds, *(["tiny", "huge"] if can_scale else [])]
         if not is_linear:
             return kinds
@@ -173,9 +176,9 @@ class _Drawer:
     def _with_dead_units(self) -> np.ndarray:
         """Parameters at which some units before a ReLU are 0 for all samples, as in trained nets."""
         params, net = self.trained.copy(), self.net
-        for name, bias in views(net, params).items():
-            after = int(name.partition(".")[0]) + 1
-            if name.endswith("bias") and after <= self.last and isinstance(net.layers[after], ReLU):
+        for place in param_slices(net):
+            bias, after = params[place.start : place.stop], place.layer + 1
+            if place.name.endswith("bias") and after <= self.last and isinstance(net.layers[after], ReLU):
                 bias[self.rng.permutation(len(bias))[: len(bias) // DEAD]] = -NEVER
         return params
 
@@ -208,10 +211,10 @@ class _Drawer:
                 continue
             inside = ReferenceTrainer(self.net, self.maker.config, state).through(entering, at, layer)
             factor = self._drawn(STEEP) / max(float(np.sqrt(np.mean(inside**2))), 1e-6)
-            for name in (f"{before}.weight", f"{before}.bias"):
-                if name in named:
-                    named[name] *= factor
-            at, entering = layer, inside * factor
+            for kind in {"weight", "bias"} & self.net.layers[before].param_shapes(self.net.shapes[before]).keys():
+                named[f"{self.net.names[before]}.{kind}"] *= factor
+            if not self.net.skips.stored:  # else a connection may lead over this layer
+                at, entering = layer, inside * factor
         return state
 
     def _epoch(self) -> int:
@@ -228,7 +231,7 @@ class _Drawer:
         """State with scaled biases or, after a curved activation, with all parameters of the last layer scaled."""
         params = state.params.copy()
         for name, tensor in views(self.net, params).items():
-            if name.startswith(f"{self.last}.") if self.curves else name.endswith("bias"):
+            if name.startswith(f"{self.net.names[self.last]}.") if self.curves else name.endswith("bias"):
                 tensor *= params.dtype.type(power)
         return state.but(params=params)
 
@@ -276,10 +279,8 @@ class _Drawer:
         reference = ReferenceTrainer(net, maker.config, state)
         x, y = pixels(data.train_x, data.scale).astype(np.float64), data.train_y
         last = len(net.layers) - 1
-        if before:
-            entering = [*before[:-1], reference.leaving(last, before[last], places)]
-        else:
-            entering = reference.activations(x, places)
+        entering = [*before[:-1], *(reference.leaving(last, a, places) for a in before[last : last + 1])]
+        entering = entering or reference.activations(x, places)
         results = reference.gradients(x, y, entering=entering, places=places)
         loss, gradient = results[0], results[2]
         uncertainty, off, largest = np.zeros(net.param_count), 0.0, 0.0
@@ -338,8 +339,7 @@ class _Drawer:
         logits, share = entering[-1], losses.shares(of_net, y, len(y))[:, None]
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
-        q = losses.wanted(of_net, y, p.shape[1])
-        every = q.sum(axis=1, keepdims=True)
+        every = (q := losses.wanted(of_net, y, p.shape[1])).sum(axis=1, keepdims=True)
         # a logit's rounding error, at most
         rounding = output_bound(self.net, kind) * np.abs(logits).max(axis=1, keepdims=True)
         errors = share * (ROUNDINGS * kind.roundoff * (p * every + q) + 2 * p * (1 - p) * every * rounding)

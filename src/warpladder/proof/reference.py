@@ -12,12 +12,13 @@ from ..config import TrainConfig
 from ..data.order import Order
 from ..errors import DataError
 from ..machine.precision import named
-from ..nets import Conv2d, Layer, Linear, Net
+from ..nets import RESIDUAL_PARTS, Conv2d, Layer, Linear, Net
 from ..nets.params import buffer_views, views
 from ..ops.batchnorm import reference as batchnorm
 from ..ops.dropout.reference import masked
 from ..ops.gather import reference as gather
 from ..ops.loss import reference as losses
+from ..ops.residual import reference as residual
 from ..ops.tables import reference as layers
 from ..ops.update import reference as update
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, goals
@@ -128,19 +129,29 @@ class ReferenceTrainer(Trainer):
         """
         out = [x]
         for i in range(len(self.net.layers)):
-            out.append(self.leaving(i, out[-1], places))
+            out.append(self.leaving(i, out[-1], places, skip=self.stored(i, out)))
         return out
 
-    def leaving(self, i: int, x: np.ndarray, places: Places | None = None, trains: bool = True) -> np.ndarray:
+    def stored(self, i: int, entering: Sequence[np.ndarray]) -> np.ndarray | None:
+        """Stored input of a residual layer, of the inputs of the layers up to it; None for other layers."""
+        at = self.net.skips.stored.get(i)
+        return None if at is None else entering[at]
+
+    def leaving(
+        self, i: int, x: np.ndarray, places: Places | None = None, trains: bool = True, skip: np.ndarray | None = None
+    ) -> np.ndarray:
         """Output of layer `i`, (n, *shape), for its input x (n, *shape), both float64; places as in `activations`.
 
         trains : True if x is a whole batch, by whose statistics the layer normalises; else by the running ones.
+        skip : stored input of a residual layer, as `stored` gives it.
         """
-        layer, named = self.net.layers[i], self._named
+        layer, named, name = self.net.layers[i], self._named, self.net.names[i]
+        if isinstance(layer, RESIDUAL_PARTS):
+            return residual.forward(layer, x, skip)
         if layer.normalizes and not trains:
             held = self._named_buffers
             w, b, mean, var = (
-                source.get(f"{i}.{kind}")
+                source.get(f"{name}.{kind}")
                 for source, kind in ((named, "weight"), (named, "bias"), (held, "running_mean"), (held, "running_var"))
             )
             assert mean is not None and var is not None
@@ -148,18 +159,23 @@ class ReferenceTrainer(Trainer):
         if places is not None and layer.is_random:
             return masked(x, places.mask(layer, i, x.shape[1:]))
         if not self.precision.factors:
-            return layers.forward(layer, x, named.get(f"{i}.weight"), named.get(f"{i}.bias"))
-        x, w = self._factors(layer, x, named.get(f"{i}.weight"))
-        return self._with_bias(layer, x, w, named.get(f"{i}.bias"))
+            return layers.forward(layer, x, named.get(f"{name}.weight"), named.get(f"{name}.bias"))
+        x, w = self._factors(layer, x, named.get(f"{name}.weight"))
+        return self._with_bias(layer, x, w, named.get(f"{name}.bias"))
 
     def through(self, x: np.ndarray, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Input of layer `last`, or net's output, for the input x (n, *shape) float64 of layer `first`, in slices."""
+        """Input of layer `last`, or net's output, for the input x (n, *shape) float64 of layer `first`, in slices; no
+        residual connection may lead over the input of `first`.
+        """
         last = len(self.net.layers) if last is None else last
         out = np.empty((len(x), *self.net.shapes[last]))
         for some in slices(self.net, len(x)):
-            a = x[some]
+            a, held = x[some], dict[int, np.ndarray]()
             for i in range(first, last):
-                a = self.leaving(i, a, trains=False)
+                if i in self.net.skips.stored.values():
+                    held[i] = a
+                at = self.net.skips.stored.get(i)
+                a = self.leaving(i, a, trains=False, skip=None if at is None else held[at])
             out[some] = a
         return out
 
@@ -169,7 +185,8 @@ class ReferenceTrainer(Trainer):
         held = buffer_views(self.net, flat)
         for i, layer in enumerate(self.net.layers):
             if layer.normalizes:
-                both = held[f"{i}.running_mean"], held[f"{i}.running_var"]
+                name = self.net.names[i]
+                both = held[f"{name}.running_mean"], held[f"{name}.running_var"]
                 for at, after in zip(both, batchnorm.moved(layer, entering[i], *both), strict=True):  # type: ignore
                     at[...] = after
         return flat
@@ -231,22 +248,28 @@ class ReferenceTrainer(Trainer):
         with the same places.
         """
         flat = np.zeros(self.net.param_count)
-        w, dw = self._named, views(self.net, flat)
+        w, dw, returned = self._named, views(self.net, flat), self.net.skips.returned
+        held: dict[int, np.ndarray] = {}  # gradients of layers' inputs that a residual layer adds
         for i in reversed(range(self.net.first_trained, len(self.net.layers))):
-            layer = self.net.layers[i]
-            if watch is not None and f"{i}.bias" in w:
+            layer, name = self.net.layers[i], self.net.names[i]
+            if i + 1 in returned.values():
+                held[i + 1] = d
+            if isinstance(layer, RESIDUAL_PARTS):
+                d = residual.backward(layer, d, held.get(returned.get(i, -1)))
+                continue
+            if watch is not None and f"{name}.bias" in w:
                 watch(i, d)
             if places is not None and layer.is_random:
                 d = masked(d, places.mask(layer, i, self.net.shapes[i]))
                 continue
-            factors = self._factors(layer, entering[i], w.get(f"{i}.weight"), d)
+            factors = self._factors(layer, entering[i], w.get(f"{name}.weight"), d)
             if i > self.net.first_trained:
                 d, *trained = self._results(layer, *layers.backward(layer, *factors))
             else:
                 trained = list(self._results(layer, *layers.weight_gradients(layer, *factors)))
             if trained:
-                for name, gradient in zip(layer.param_shapes(self.net.shapes[i]), trained, strict=False):
-                    dw[f"{i}.{name}"][...] = gradient
+                for kind, gradient in zip(layer.param_shapes(self.net.shapes[i]), trained, strict=False):
+                    dw[f"{name}.{kind}"][...] = gradient
         return flat
 
     def margins(self, x: np.ndarray) -> np.ndarray:

@@ -13,7 +13,19 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..machine.precision import Precision
-from ..nets import AdaptiveAvgPool2d, AvgPool2d, Flatten, LeakyReLU, MaxPool2d, Net, ReLU, Upsample2d
+from ..nets import (
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Branch,
+    Flatten,
+    LeakyReLU,
+    MaxPool2d,
+    Net,
+    ReLU,
+    Shortcut,
+    Sum,
+    Upsample2d,
+)
 from ..nets.params import buffer_slices, buffer_views, initial_buffers, param_slices, views
 from ..ops.batchnorm import reference as batchnorm
 from ..ops.loss import reference as losses
@@ -29,7 +41,7 @@ from .reference_cases import ReferenceStep
 #: Samples in the smallest batch of a proof: of two numbers the normalised ones are always 1 and -1.
 LEAST = 4
 #: Layers through which a shift of all numbers of a channel passes unchanged.
-SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten)
+SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, Branch, Sum)
 
 
 def rest_of(net: Net, batch: int, usual: int) -> int:
@@ -39,13 +51,20 @@ def rest_of(net: Net, batch: int, usual: int) -> int:
 
 def cancelled_biases(net: Net) -> frozenset[str]:
     """Names of the biases that a later normalisation subtracts again: their gradient is only rounding errors."""
-    found = []
-    for i, layer in enumerate(net.layers):
-        if "bias" in layer.param_shapes(net.shapes[i]):
-            after = next((each for each in net.layers[i + 1 :] if not isinstance(each, SHIFTED)), None)
-            if after is not None and after.normalizes:
-                found.append(f"{i}.bias")
-    return frozenset(found)
+    biased = [i for i, layer in enumerate(net.layers) if "bias" in layer.param_shapes(net.shapes[i])]
+    return frozenset(f"{net.names[i]}.bias" for i in biased if _is_cancelled(net, i + 1))
+
+
+def _is_cancelled(net: Net, at: int) -> bool:
+    """True if a normalisation on each path subtracts a shift of a channel again that enters layer `at`."""
+    if at == len(net.layers):
+        return False
+    layer, returned = net.layers[at], net.skips.returned
+    if isinstance(layer, Branch):  # the other path goes on where its gradient comes from
+        return at in returned and _is_cancelled(net, at + 1) and _is_cancelled(net, returned[at])
+    if isinstance(layer, Shortcut):
+        return _is_cancelled(net, returned[at])
+    return layer.normalizes or (isinstance(layer, SHIFTED) and _is_cancelled(net, at + 1))
 
 
 def judged(net: Net, config: TrainConfig) -> frozenset[str]:
@@ -75,21 +94,33 @@ def moved_together(
     """
     net, params = reference.net, reference.params.astype(precision.element)
     moved = ReferenceTrainer(net, reference.config, State(params))
-    named, wide, a = views(net, params), views(net, moved.params), x
+    named, wide, entering = views(net, params), views(net, moved.params), [x]
     for i, layer in enumerate(net.layers):
+        a = entering[i]
         if i > net.first_trained and layers.switches(layer):
             limit = distance_bound(precision, roundings(net, i), products(net, i, precision))
-            bias = named.get(f"{i - 1}.bias")
-            if isinstance(layer, ReLU | LeakyReLU) and bias is not None:
+            first = _shifting(net, i)
+            name = f"{net.names[first]}.bias"
+            if isinstance(layer, ReLU | LeakyReLU) and name in named:
+                bias = named[name]
                 before = bias.astype(np.float64)
                 size = np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max()
                 bias += _shifts(a, 4 * limit * size).astype(bias.dtype)
-                wide[f"{i - 1}.bias"][...] = bias
-                a = a + batchnorm.across(bias - before, a)
-            if not np.all(layers.margin(layer, a) > limit):
+                wide[name][...] = bias
+                for at in range(first + 1, i + 1):
+                    entering[at] = entering[at] + batchnorm.across(bias - before, a)
+            if not np.all(layers.margin(layer, entering[i]) > limit):
                 return None
-        a = moved.leaving(i, a, places)
-    return params if np.all(has_clear_argmax(net, a, precision)) else None
+        entering.append(moved.leaving(i, entering[i], places, skip=moved.stored(i, entering)))
+    return params if np.all(has_clear_argmax(net, entering[-1], precision)) else None
+
+
+def _shifting(net: Net, at: int) -> int:
+    """Number of the layer whose output's shift enters layer `at` unchanged, over the sums of residual connections."""
+    at -= 1
+    while isinstance(net.layers[at], Branch | Sum):
+        at -= 1
+    return at
 
 
 def _shifts(a: np.ndarray, reach: float) -> np.ndarray:
@@ -119,7 +150,7 @@ def whole_step(
     at = views(net, unsure)
 
     def watch(layer: int, dy: np.ndarray) -> None:
-        if (name := f"{layer}.bias") in names:
+        if (name := f"{net.names[layer]}.bias") in names:
             at[name][...] = limits[name] * np.abs(dy).sum(axis=batchnorm.axes(dy))
 
     entering = reference.activations(x, places)
@@ -150,6 +181,6 @@ def buffer_scales(net: Net, entering: Sequence[np.ndarray]) -> np.ndarray:
         if layer.normalizes:
             x, share = entering[i], layer.momentum  # type: ignore[attr-defined]
             size = np.sqrt(np.mean(np.square(x), axis=batchnorm.axes(x)))
-            at[f"{i}.running_mean"][...] = share * size
-            at[f"{i}.running_var"][...] = 2 * share * size * x.std(batchnorm.axes(x))
+            at[f"{net.names[i]}.running_mean"][...] = share * size
+            at[f"{net.names[i]}.running_var"][...] = 2 * share * size * x.std(batchnorm.axes(x))
     return flat

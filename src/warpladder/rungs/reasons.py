@@ -22,7 +22,7 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
     from ..ops.engine.layer_files import LISTED, others
 
     known = ", ".join(kind.__name__ for kind in LISTED if not kind.normalizes)
-    if reason := of_statistics(net):
+    if reason := of_statistics(net) or of_residuals(net):
         return reason
     reason = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
     return reason or of_loops(net, config, options)
@@ -40,6 +40,15 @@ def of_statistics(net: Net) -> str | None:
     layer = next((layer for layer in net.layers if layer.normalizes), None)
     remedy = "loops, numpy, torch and the rungs of CUDA kernels do"
     return None if layer is None else f"it has no statistics of a batch, which {layer} takes: {remedy}"
+
+
+def of_residuals(net: Net) -> str | None:
+    """Reason against a rung whose layers take one input each, or None."""
+    if not net.skips.stored:
+        return None
+    return (
+        "its layers take one input each, and Residual adds two: all rungs but native and persistent, torch and jax do"
+    )
 
 
 def of_masks(net: Net) -> str | None:

@@ -142,18 +142,23 @@ def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fa
     table = with_references(TABLE, net)
     x = x.astype(state.params.dtype)
     named, running = views(net, state.params), buffer_views(net, state.buffers_of(net).copy())
+    entering: dict[int, np.ndarray] = {}  # stored for residual layers
     for index, layer in enumerate(net.layers):
+        if index in net.skips.stored.values():
+            entering[index] = x
         if isinstance(layer, Flatten):
             x = x.reshape(len(x), -1)
             continue
-        w, b = named.get(f"{index}.weight"), named.get(f"{index}.bias")
+        name = net.names[index]
+        w, b = (named.get(f"{name}.{kind}") for kind in ("weight", "bias"))
         for kind, values in (("weight", w), ("bias", b)):
             if values is not None and (bad := _bad(values)) is not None:
                 return Fault(index, f"{_name(net, index)}: the step before left {bad} in its {kind}", advice)
         y = np.empty((len(x), *net.shapes[index + 1]), x.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            held = (running.get(f"{index}.{kind}") for kind in ("running_mean", "running_var"))
-            table.op(layer)(layer, Buffers(x, y, None, None, w, b, None, None, *held)).forward(len(x))
+            mean, var = (running.get(f"{name}.{kind}") for kind in ("running_mean", "running_var"))
+            skip = entering.get(net.skips.stored.get(index, -1))
+            table.op(layer)(layer, Buffers(x, y, w=w, b=b, mean=mean, var=var, skip=skip)).forward(len(x))
         if (bad := _bad(y)) is not None:
             sizes = f"its largest input is {_largest(x):.3g}" + (
                 "" if w is None else f" and its largest weight {_largest(w):.3g}"

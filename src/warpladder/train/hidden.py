@@ -96,6 +96,6 @@ def weights_mark(checkpoint: Checkpoint, layer: int) -> str:
         repr((net.in_shape, [str(each) for each in net.layers[: layer + 1]], data.scale, data.mean, data.std)).encode()
     )
     for name, array in checkpoint.params.items():
-        if int(name.partition(".")[0]) <= layer:
+        if name.rpartition(".")[0] in net.names[: layer + 1]:
             found = zlib.crc32(np.ascontiguousarray(array, np.float32).data, found)
     return f"{found:08x}"

@@ -64,7 +64,7 @@ def from_torch(
     net = net_of_module(inner, in_shape, loss, name)
     state = None if optimizer is None else optimizer.state_dict()
     scale = units.scale if has_units else scale  # type: ignore[union-attr]
-    model = Model.from_state_dict(net, parameters_of(inner), state, scale=scale, classes=classes)
+    model = Model.from_state_dict(net, parameters_of(net, inner), state, scale=scale, classes=classes)
     if not has_units:
         return model
     mark = replace(model.checkpoint.data, mean=units.mean, std=units.std)  # type: ignore[union-attr]

@@ -119,8 +119,11 @@ class LayerwiseTrainer(Trainer):
                 layer,
                 Buffers(
                     activations[i], activations[i + 1], gradients[i], gradients[i + 1],
-                    *self._parameters(w, i), *self._parameters(dw, i),
-                    held.get(f"{i}.running_mean"), held.get(f"{i}.running_var"),
+                    *self._parameters(w, net.names[i]), *self._parameters(dw, net.names[i]),
+                    held.get(f"{net.names[i]}.running_mean"), held.get(f"{net.names[i]}.running_var"),
+                    *(None if at is None else arrays[at] for arrays, at in (
+                        (activations, net.skips.stored.get(i)), (gradients, net.skips.returned.get(i)),
+                    )),
                 ),
             ))
             for i, layer in enumerate(net.layers)
@@ -128,9 +131,9 @@ class LayerwiseTrainer(Trainer):
         ]  # fmt: skip
         return Batch(capacity, activations, gradients, ops)
 
-    def _parameters(self, named: dict[str, Array], number: int) -> tuple[Array | None, Array | None]:
+    def _parameters(self, named: dict[str, Array], name: str) -> tuple[Array | None, Array | None]:
         """Weight and bias of a layer, or their gradients; without a bias, zeros whose gradient is unused."""
-        weight, bias = named.get(f"{number}.weight"), named.get(f"{number}.bias")
+        weight, bias = named.get(f"{name}.weight"), named.get(f"{name}.bias")
         return weight, self.xp.zeros(len(weight), weight.dtype) if bias is None and weight is not None else bias
 
     def run(self, order: Order, first: int, last: int) -> StepLog:

@@ -44,6 +44,8 @@ class Buffers:
     w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. float64 dw and db
     next to float32 arrays mean that gradients of samples are added in float64.
     mean, var : (channels,) running statistics of a normalisation, which `forward` updates; else None.
+    skip : stored input of a `Shortcut` or a `Sum`, shaped as its output. dskip : second gradient of a `Branch` or a
+    `Shortcut`, shaped as its input. As `Net.skips` has them; else None.
     """
 
     x: Array
@@ -56,6 +58,8 @@ class Buffers:
     db: Array = None
     mean: Array = None
     var: Array = None
+    skip: Array = None
+    dskip: Array = None
 
 
 class Bound:

@@ -17,6 +17,7 @@ from ...errors import RungError
 from ...files.python import home
 from ...nets import (
     ACTIVATIONS,
+    RESIDUAL_PARTS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     BatchNorm1d,
@@ -48,6 +49,7 @@ LISTED: tuple[type[Layer], ...] = (
     AdaptiveAvgPool2d,
     Upsample2d,
     Flatten,
+    *RESIDUAL_PARTS,
 )
 
 

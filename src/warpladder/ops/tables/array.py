@@ -3,6 +3,7 @@
 from ...nets import (
     ACTIVATIONS,
     NORMALISATIONS,
+    RESIDUAL_PARTS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     Conv2d,
@@ -27,6 +28,7 @@ from ..loss.array import ArrayElementLoss, ArrayLabelLoss
 from ..maxpool2d.array import ArrayMaxPool2d
 from ..mse.array import ArrayMSE
 from ..relu.array import ArrayReLU
+from ..residual.array import ArrayResidual
 from ..update.array import ArrayUpdate
 from ..upsample2d.array import ArrayUpsample2d
 
@@ -37,6 +39,7 @@ TABLE = OpTable(
         ReLU: ArrayReLU,
         **dict.fromkeys(ACTIVATIONS, ArrayActivation),
         **dict.fromkeys(NORMALISATIONS, ArrayBatchNorm),
+        **dict.fromkeys(RESIDUAL_PARTS, ArrayResidual),
         Dropout: ArrayDropout,
         MaxPool2d: ArrayMaxPool2d,
         AvgPool2d: ArrayAvgPool2d,

@@ -3,6 +3,7 @@
 from ...nets import (
     ACTIVATIONS,
     NORMALISATIONS,
+    RESIDUAL_PARTS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     Conv2d,
@@ -27,6 +28,7 @@ from ..loss.loops import LoopsElementLoss, LoopsLabelLoss
 from ..maxpool2d.loops import LoopsMaxPool2d
 from ..mse.loops import LoopsMSE
 from ..relu.loops import LoopsReLU
+from ..residual.loops import LoopsResidual
 from ..update.loops import LoopsUpdate
 from ..upsample2d.loops import LoopsUpsample2d
 
@@ -37,6 +39,7 @@ TABLE = OpTable(
         ReLU: LoopsReLU,
         **dict.fromkeys(ACTIVATIONS, LoopsActivation),
         **dict.fromkeys(NORMALISATIONS, LoopsBatchNorm),
+        **dict.fromkeys(RESIDUAL_PARTS, LoopsResidual),
         Dropout: LoopsDropout,
         MaxPool2d: LoopsMaxPool2d,
         AvgPool2d: LoopsAvgPool2d,

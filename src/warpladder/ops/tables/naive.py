@@ -3,6 +3,7 @@
 from ...nets import (
     ACTIVATIONS,
     NORMALISATIONS,
+    RESIDUAL_PARTS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     Conv2d,
@@ -29,6 +30,7 @@ from ..loss.cuda import NaiveGeneralLoss
 from ..maxpool2d.cuda import NaiveMaxPool2d
 from ..mse.cuda import NaiveMSE
 from ..relu.cuda import NaiveReLU
+from ..residual.cuda import NaiveResidual
 from ..update.cuda import NaiveUpdate
 from ..upsample2d.cuda import NaiveUpsample2d
 
@@ -40,6 +42,7 @@ TABLE = KernelTable(
         (ReLU,): NaiveReLU,
         **{(kind,): NaiveActivation for kind in ACTIVATIONS},
         **{(kind,): NaiveBatchNorm for kind in NORMALISATIONS},
+        **{(kind,): NaiveResidual for kind in RESIDUAL_PARTS},
         (Dropout,): NaiveDropout,
         (MaxPool2d,): NaiveMaxPool2d,
         (AvgPool2d,): NaiveAvgPool2d,

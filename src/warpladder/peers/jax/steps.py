@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from ...config import TrainConfig
-from ...nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ...nets import Branch, Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Shortcut, Sum, Upsample2d
 from ...ops.engine.layer_files import form
 from ...ops.loss.jax import values
 from ...ops.update.reference import EPSILON
@@ -109,18 +109,27 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
     if half:
         params, x = {name: p.astype(half) if p.ndim > 1 else p for name, p in params.items()}, x.astype(half)
     image = None
+    entering: list[jax.Array] = []
     for i, (layer, shape) in enumerate(pooled_first(net)):
+        entering.append(x)
+        weight, bias = (f"{net.names[i]}.{kind}" for kind in ("weight", "bias"))
         match layer:
+            case Branch():
+                pass
+            case Shortcut():
+                x = entering[net.skips.stored[i]]
+            case Sum():
+                x = x + entering[net.skips.stored[i]]
             case Linear():
-                x, image = jnp.matmul(x, params[f"{i}.weight"], precision=exactly), None
-                x = biased(x, params[f"{i}.bias"]) if layer.bias else x
+                x, image = jnp.matmul(x, params[weight], precision=exactly), None
+                x = biased(x, params[bias]) if layer.bias else x
             case Conv2d():
                 edge = (layer.padding, layer.padding)
                 x = lax.conv_general_dilated(
-                    x, params[f"{i}.weight"], (layer.stride, layer.stride), (edge, edge),
+                    x, params[weight], (layer.stride, layer.stride), (edge, edge),
                     dimension_numbers=("NHWC", "HWIO", "NHWC"), precision=exactly,
                 )  # fmt: skip
-                x = biased(x, params[f"{i}.bias"]) if layer.bias else x
+                x = biased(x, params[bias]) if layer.bias else x
             case ReLU():
                 x = jax.nn.relu(x)
             case MaxPool2d():

@@ -13,24 +13,62 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from ...errors import RungError
-from ...nets import BatchNorm1d, BatchNorm2d, Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
+from ...nets import (
+    BatchNorm1d,
+    BatchNorm2d,
+    Branch,
+    Conv2d,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool2d,
+    Net,
+    ReLU,
+    Shape,
+    Shortcut,
+    Sum,
+    Upsample2d,
+)
 from ...nets.params import param_slices
 from ..layout import pooled_first
+from .residual import ResidualModule
 
 
 def sequential(net: Net) -> nn.Sequential:
     """PyTorch model equal to the net; its `state_dict` has our names, shapes and order."""
-    modules = [_module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False)]
+    model = nn.Sequential(*_modules(net, iter(range(len(net.layers))))[0])
+    wanted = [(place.name, place.shape) for place in param_slices(net)]
+    if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
+        raise RungError(f"net {net.name!r}: PyTorch's parameters are not those of the net")
+    return model
+
+
+def _modules(net: Net, numbers: Iterator[int]) -> tuple[list[nn.Module], Layer | None]:
+    """Modules of the layers with the next numbers, up to the end of a residual connection, and the layer that ends it;
+    None at the end of the net.
+    """
+    modules: list[nn.Module] = []
+    end: Layer | None = None
+    for i in numbers:
+        layer = net.layers[i]
+        if isinstance(layer, Shortcut | Sum):
+            end = layer
+            break
+        if not isinstance(layer, Branch):
+            modules.append(_module(layer, net.shapes[i]))
+            continue
+        inner, inner_end = _modules(net, numbers)
+        projection = _modules(net, numbers) if isinstance(inner_end, Shortcut) else ([], inner_end)
+        if projection[1] is None:
+            raise RungError(f"net {net.name!r} ends within a Residual, which PyTorch computes as one module")
+        through = nn.Sequential(*projection[0]) if isinstance(inner_end, Shortcut) else None
+        modules.append(ResidualModule(*inner, projection=through))
     for before, module in pairwise(modules):
         if isinstance(module, nn.ReLU):
             module.inplace = isinstance(
                 before, nn.Linear | nn.Conv2d
             )  # whose backward pass does not look at their output
-    model = nn.Sequential(*modules)
-    wanted = [(place.name, place.shape) for place in param_slices(net)]
-    if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
-        raise RungError(f"net {net.name!r}: PyTorch's parameters are not those of the net")
-    return model
+    return modules, end
 
 
 def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
@@ -72,12 +110,21 @@ def lacking(kind: type[Layer]) -> str | None:
 def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, channels_last: bool) -> torch.Tensor:
     """Outputs (n, *out_shape) of samples (n, *in_shape) in the parameters' format; channels_last : images' layout."""
     image: Shape | None = None  # what a flat vector was, where its channels are last
+    entering: list[torch.Tensor] = []
     for i, (layer, shape) in enumerate(pooled_first(net)):
+        entering.append(x)
+        own = {kind: params[f"{net.names[i]}.{kind}"] for kind in layer.param_shapes(shape)}
         match layer:
+            case Branch():
+                pass
+            case Shortcut():
+                x = entering[net.skips.stored[i]]
+            case Sum():
+                x = x + entering[net.skips.stored[i]]
             case Linear():
-                x, image = functional.linear(x, params[f"{i}.weight"], params.get(f"{i}.bias")), None
+                x, image = functional.linear(x, own["weight"], own.get("bias")), None
             case Conv2d():
-                x = functional.conv2d(x, params[f"{i}.weight"], params.get(f"{i}.bias"), layer.stride, layer.padding)
+                x = functional.conv2d(x, own["weight"], own.get("bias"), layer.stride, layer.padding)
             case ReLU():
                 x = functional.relu(x)
             case MaxPool2d():
@@ -89,7 +136,6 @@ def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, chann
                     x, image = x.permute(0, 2, 3, 1), shape
                 x = x.flatten(1)
             case _:
-                own = {name: params[f"{i}.{name}"] for name in layer.param_shapes(shape)}
                 x = functional_call(_module(layer, shape), own, (x,))
     if image is not None:
         c, h, w = image

@@ -9,6 +9,7 @@ from ...data.order import Order
 from ...device import Call, Device, Graph, Launch
 from ...device.occupancy import occupancy
 from ...device.timing import clocked
+from ...nets.params import param_slices
 from ...ops.engine.chain import Slice
 from ...results.profiled import KernelTime, LaunchShape, Part, ProductTiles, StreamSpans
 from ...trainers.kernelwise.chain import Stage
@@ -116,7 +117,8 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     net, config = trainer.net, trainer.config
     assert trainer.chain is not None
     # Layers whose segments update them: those of a batch in one piece.
-    fused = {int(name.partition(".")[0]) for name in trainer.chain.updated} if trainer.capacity >= n else set()
+    updated = trainer.chain.updated if trainer.capacity >= n else set()
+    fused = {place.layer for place in param_slices(net) if place.name in updated}
     if stage.phase == "prepare":
         return floor.prepare(net, stage.layers)
     if stage.phase == "forward":

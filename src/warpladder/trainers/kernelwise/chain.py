@@ -52,11 +52,7 @@ class Chain:
         labelled = isinstance(boundaries.net.loss, CrossEntropyLoss)
         goal = arrays.x if arrays.targets is None else arrays.targets
         for number, (part, kind) in enumerate(boundaries.cut):
-            names = [
-                place.name
-                for place in param_slices(boundaries.net)
-                if int(place.name.partition(".")[0]) in part.layers_at
-            ]
+            names = [place.name for place in param_slices(boundaries.net) if place.layer in part.layers_at]
             w, dw = (
                 self._of_layers(part, views, what) for views, what in ((params, "parameters"), (grads, "gradients"))
             )
@@ -79,8 +75,8 @@ class Chain:
         """Weights and biases of a segment's layers, or their gradients; zeros for a missing bias."""
         found = []
         for number in part.layers_at:
-            if (weight := views.get(f"{number}.weight")) is not None:
-                bias = views.get(f"{number}.bias")
+            if (weight := views.get(f"{self.boundaries.net.names[number]}.weight")) is not None:
+                bias = views.get(f"{self.boundaries.net.names[number]}.bias")
                 found += [weight, self.device.zeros(weight.shape[:1], what=what) if bias is None else bias]
         return tuple(found)
 
@@ -99,7 +95,21 @@ class Chain:
         ]
         mean, var = (*held, None, None)[:2]
         found = Buffers(x, values.get(number + 1), dx, gradients.get(number + 1), *weights[0], *weights[1])
-        return replace(found, mean=mean, var=var)
+        return replace(found, mean=mean, var=var, **self._skips(number))
+
+    def _skips(self, number: int) -> dict[str, Array | None]:
+        """Stored input and second gradient of a segment that is a residual layer."""
+        part, _ = self.boundaries.cut[number]
+        skips, of_layer = self.boundaries.net.skips, part.layers_at.start if part.layers else -1
+        stored, returned = skips.stored.get(of_layer), skips.returned.get(of_layer)
+        # each such layer is a segment of its own, so that an array lies before it
+        skip = None if stored is None else self.arrays.values[self._with_layer(stored)]
+        dskip = None if returned is None else self.arrays.gradients.get(self._with_layer(returned - 1) + 1)
+        return {"skip": skip, "dskip": dskip}
+
+    def _with_layer(self, layer: int) -> int:
+        """Number of the segment that computes a layer."""
+        return next(at for at, (part, _) in enumerate(self.boundaries.cut) if layer in part.layers_at)
 
     @property
     def layered(self) -> list[int]:

@@ -1,0 +1,24 @@
+"""Residual connections as the formulas have them, in float64."""
+
+import numpy as np
+
+from ...nets import Branch, Layer, Shortcut, Sum
+
+
+def forward(layer: Layer, x: np.ndarray, skip: np.ndarray | None) -> np.ndarray:
+    """Output (n, *out_shape), from x (n, *in_shape) and the stored array, which a `Branch` has none of."""
+    if isinstance(layer, Branch):
+        return x
+    assert isinstance(layer, Shortcut | Sum) and skip is not None
+    return skip if isinstance(layer, Shortcut) else x + skip
+
+
+def backward(layer: Layer, dy: np.ndarray, dskip: np.ndarray | None) -> np.ndarray:
+    """Gradient of x (n, *in_shape), from that of y and the second one, which a `Sum` has none of.
+
+    The stored array's gradient is the `Sum`'s dy, or that of the `Shortcut`'s y.
+    """
+    if isinstance(layer, Shortcut):
+        assert dskip is not None
+        return dskip
+    return dy if dskip is None else dy + dskip
