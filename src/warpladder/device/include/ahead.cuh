@@ -1,4 +1,4 @@
-// Prefetches: memory is requested long before it is needed, and no thread waits.
+// Prefetches: memory is requested long before its use, and no thread waits.
 #pragma once
 
 // Begins to copy the 32 bytes at an address in global memory to the second-level cache.

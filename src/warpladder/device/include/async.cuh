@@ -1,14 +1,14 @@
 // Copies from global to shared memory that run while the thread computes.
 //
-// cp.async came with sm_80; before it a copy is done at once, and commit and wait do nothing. In the emulator a copy
-// arrives when its thread waits for it, as late as on a GPU at worst.
+// cp.async exists since sm_80; before sm_80 a copy is synchronous, and commit and wait do nothing. In the emulator a
+// copy is complete when its thread waits for it, the latest moment on a GPU.
 #pragma once
 
 #if !defined(__CUDA_EMU__) && __CUDA_ARCH__ >= 800
 #define ASYNC_COPIES 1
 #endif
 
-// One float; if it is not wanted, 0 is stored and nothing read.
+// Copies one float; if `wanted` is false, stores 0 and reads nothing.
 __device__ __forceinline__ void copy_float(float* shared, const float* global, bool wanted) {
 #ifdef __CUDA_EMU__
     emu::copy<4>(shared, global, wanted ? 4 : 0);
@@ -21,7 +21,7 @@ __device__ __forceinline__ void copy_float(float* shared, const float* global, b
 #endif
 }
 
-// 16 bytes at addresses that 16 divides: the first `count` numbers are read, none to all, the others become 0.
+// Copies 16 bytes at addresses that are multiples of 16: the first `count` numbers are read, the others become 0.
 template <typename T>
 __device__ __forceinline__ void copy_sixteen(T* shared, const T* global, int count) {
 #ifdef __CUDA_EMU__
@@ -44,7 +44,7 @@ __device__ __forceinline__ void commit_copies() {
 #endif
 }
 
-// Waits until at most PENDING of this thread's groups are under way; for other threads' copies a barrier follows.
+// Waits until at most PENDING of this thread's groups are incomplete; for other threads' copies a barrier must follow.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies() {
 #ifdef __CUDA_EMU__

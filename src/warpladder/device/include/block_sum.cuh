@@ -1,10 +1,11 @@
-// The sum over the threads of a block, in a fixed order: the same bits at every run.
+// Sum over the threads of a block, in a fixed order: equal bits at every run.
 #pragma once
 
 constexpr int BLOCK_MOST = 1024;
 
 // Every thread of a one-dimensional block passes a value and gets the sum; shared: BLOCK_MOST values, free again
-// afterwards. The upper half is added to the lower one until one value is left; of an odd number the middle one waits.
+// afterwards. The upper half is added to the lower one until one value is left; with an odd number the middle one
+// stays.
 template <typename T>
 __device__ inline T block_sum(T value, T* shared) {
     const int t = threadIdx.x;

@@ -1,8 +1,8 @@
 // Tiles and pieces that the copy engine (TMA) copies to shared memory, and barriers there (mbarrier) for their arrival.
 //
-// One thread requests a whole tile: a tensor map, made by the host, has address, row length and tile size; beyond the
-// matrix come zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of 16; piece p
-// of row r lies at p ^ (r % 8): the 128-byte swizzle, with eight rows in different banks.
+// One thread requests a whole tile: a tensor map, made by the host, has address, row length and tile size; numbers
+// beyond the matrix are zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of
+// 16; piece p of row r is at p ^ (r % 8): the 128-byte swizzle, with eight rows in different banks.
 //
 // A phase of a barrier ends after `count` arrivals and all announced bytes; a wait gives its parity. Needs sm_90.
 #pragma once
@@ -63,19 +63,19 @@ __device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const v
 __device__ __forceinline__ unsigned in_shared(const void* address) {
     return static_cast<unsigned>(__cvta_generic_to_shared(address)); }
 
-// By one thread; barriers_ready() and a barrier of the block follow before others use it.
+// Initialises a barrier, by one thread; barriers_ready() and a barrier of the block must follow before others use it.
 __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(in_shared(barrier)), "r"(count) : "memory");
 }
-// After barrier_init: the barriers become visible to the copy engine and to other blocks of the cluster.
+// Makes the barriers visible to the copy engine and to other blocks of the cluster, after barrier_init.
 __device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// By each thread that has written tiles itself, before the barrier after which the tensor cores (wgmma) read them.
+// Makes tiles that this thread has written visible to the tensor cores (wgmma); before the barrier that they follow.
 __device__ __forceinline__ void tiles_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(in_shared(barrier)) : "memory");
 }
-// At the barrier of another block of the cluster.
+// Arrives at the barrier of another block of the cluster.
 __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; "
                  "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
@@ -87,16 +87,16 @@ __device__ __forceinline__ void barrier_read_at(Barrier* barrier, unsigned rank)
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
 }
-// By all threads of a cluster, after barriers_ready: the barriers of all its blocks exist from here on.
+// Waits until the barriers of all blocks of a cluster exist; by all its threads, after barriers_ready.
 __device__ __forceinline__ void barriers_ready_in_cluster() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Arrives, and announces bytes that the phase is to wait for.
+// Arrives, and announces bytes for which the phase waits.
 __device__ __forceinline__ void barrier_expect(Barrier* barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(in_shared(barrier)), "r"(bytes)
         : "memory");
 }
-// Until the phase of this parity has ended.
+// Waits until the phase of this parity has ended.
 __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) {
     asm volatile("{.reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
@@ -147,7 +147,7 @@ __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const Te
                      "h"(static_cast<unsigned short>(blocks)) : "memory");
 }
 
-// Begins to copy a piece of memory as it lies; addresses and bytes are multiples of 16.
+// Begins to copy a contiguous piece of memory; addresses and bytes are multiples of 16.
 __device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned bytes, Barrier* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)) : "memory");

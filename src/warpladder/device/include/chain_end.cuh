@@ -7,7 +7,7 @@
 constexpr int COLUMNS = 32;  // numbers whose sums a block computes: a lane of each of its PARTS warps for each
 constexpr int AT_ONCE = 16;  // rows that a lane requests before it adds any
 
-// The sum over rows (many, pitch) of this lane's column, a number of the gradient: each warp adds every PARTS-th row,
+// Sum over rows (many, pitch) of this lane's column, a number of the gradient: each warp adds every PARTS-th row,
 // the first warp the warps' sums. to: its destination, null for lanes without a column. By all threads of PARTS warps.
 template <int PARTS>
 __device__ void sum_rows(const float* __restrict__ rows, int many, int pitch, int column, float* to, const Flat& flat) {

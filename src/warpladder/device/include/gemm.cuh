@@ -1,12 +1,12 @@
-// A block of every fp32 GEMM kernel: it multiplies a BM x K panel by a K x BN panel by FMA.
+// Block of every fp32 GEMM kernel: it multiplies a BM x K panel by a K x BN panel by FMA.
 //
 //   global -> shared   BK of the K steps at a time, STAGES of them in a ring, copied while earlier ones are multiplied
 //   shared -> registers   TM numbers of A and TN of B for each k, read one k ahead
 //   registers   TM x TN sums a thread, one FMA each for each k
 //
-// Panels lie in shared memory with k as the slow axis: a thread reads 4 numbers of a k with one 16-byte load. A Source,
-// an object with fetch(float* a, float* b), copies the next BK steps of both panels: gemm_panels.cuh has that of plain
-// matrices, gemm_patches.cuh and gemm_pixels.cuh those of convolutions.
+// Panels are in shared memory with k as the slow axis: a thread reads 4 numbers of a k with one 16-byte load. A Source,
+// an object with fetch(float* a, float* b), copies the next BK steps of both panels: gemm_panels.cuh has the Source of
+// plain matrices, gemm_patches.cuh and gemm_pixels.cuh the Sources of convolutions.
 #pragma once
 #include "async.cuh"
 
@@ -38,7 +38,7 @@ struct Tile {
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && STAGES >= 2, "the warps cover the tile");
 };
 
-// Places of a thread's sums in the tile: chunk i of four rows begins at row(i), chunk j of columns at column(j).
+// Positions of a thread's sums in the tile: chunk i of four rows begins at row(i), chunk j of columns at column(j).
 template <class T>
 struct Place {
     int m, n;

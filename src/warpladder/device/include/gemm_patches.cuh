@@ -1,13 +1,13 @@
 // Pixels that a convolution reads, as a panel for gemm.cuh: rows are (input channel, tap), columns are pixels. Nothing
-// is unfolded in memory: each number is copied from the image to its place in shared memory, zeros for the padding.
+// is unfolded in memory: each number is copied from the image to its position in shared memory, zeros for the padding.
 #pragma once
 #include "gemm_panels.cuh"
 
 // Direction of a convolution. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels
-// that meet the same taps, or, for few outputs, all classes at once, with zeros for taps that one does not meet.
+// that read the same taps, or, for few outputs, all classes at once, with zeros for taps that a class does not read.
 enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
 
-// One axis of a convolution that reads `taps` neighbours for each output.
+// Axis of a convolution that reads `taps` neighbours for each output.
 //
 // Output p is pixel begin + p * step of the written image, and reads first + p * stride + t, t < taps, of the other.
 struct Axis {
@@ -20,7 +20,7 @@ __device__ inline Axis forward_axis(int size, int k, int stride, int padding) {
     return {k, stride, -padding, size, 1, 0}; }
 
 // The axis of a transposed convolution, which reads the small image (its output) and writes the large one (its input,
-// `size` long). Only every stride-th pixel meets the same taps: there are `stride` classes, each a convolution with
+// `size` long). Only every stride-th pixel reads the same taps: there are `stride` classes, each a convolution with
 // stride 1. Pixels h with (h + padding) mod stride = phase read (h + padding - phase) / stride - u for taps phase +
 // stride u. With t = taps - 1 - u the taps ascend.
 __device__ inline Axis transposed_axis(int size, int k, int stride, int padding, int phase) {

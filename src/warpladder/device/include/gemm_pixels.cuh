@@ -4,7 +4,7 @@
 #pragma once
 #include "gemm_patches.cuh"
 
-// Columns of a tap: channels in groups of four. A last group that is not whole begins earlier and repeats channels.
+// Columns of a tap: channels in groups of four. An incomplete last group begins earlier and repeats channels.
 __device__ constexpr int padded_channels(int channels) { return (channels + 3) / 4 * 4; }
 
 // Channel of such a column; a column beyond the last channel is zero.

@@ -1,7 +1,7 @@
-// The last block to arrive, which may read what all others have written.
+// Test for the last block to arrive, which may read what all others have written.
 #pragma once
 
-// Every thread of `blocks` blocks calls it, once; true in the last block. `arrived` is zero before and after.
+// True in the last of `blocks` blocks; every thread calls it, once. `arrived` is zero before and after.
 __device__ inline bool last_of(unsigned* arrived, unsigned blocks) {
     __shared__ bool last;
     __threadfence();  // what this thread wrote is seen before its block is counted

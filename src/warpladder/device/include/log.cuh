@@ -1,8 +1,9 @@
-// The log of a step: its loss and its count of correct samples, and the number of the step that runs next.
+// Log of a step: its loss and its number of correct samples, and the number of the next step.
 #pragma once
 
-// One thread calls it. Of a batch in slices the first sets the entry, the others add to it, the last one adds one to
-// the step. now: the value of `step`. loss, correct: null without a loss; then only steps are counted.
+// Writes the entry of a step, by one thread. Of a batch in slices the first sets the entry, the others add to it, the
+// last one adds one to the step. now: the value of `step`. loss, correct: null without a loss; then only steps are
+// counted.
 __device__ inline void write_log(int now, int* step, double* loss, long long* correct, double slice_loss,
     long long slice_correct, int first, int last) {
     if (loss != nullptr) {

@@ -1,13 +1,13 @@
-// The end of a loss kernel of many blocks: their sums added up, and the step's entry in the log.
+// End of a loss kernel of many blocks: the sum of their sums, and the step's entry in the log.
 #pragma once
 
 #include "last_block.cuh"
 #include "log.cuh"
 #include "warp.cuh"
 
-// Every thread of every block of whole warps calls it, with its samples' losses and hits. The blocks' sums are left in
-// parts and counts (blocks,), and the block that finishes last adds those up, in their order. arrived: (1,), zero
-// between launches. loss: null where it is not computed; then one thread counts the step.
+// Writes the log from the samples' losses and hits; every thread of every block of whole warps calls it. The blocks'
+// sums are stored in parts and counts (blocks,), and the block that finishes last adds these in order. arrived: (1,),
+// zero between launches. loss: null without a loss; then one thread counts the step.
 __device__ inline void log_blocks(double sum, long long hits, double* parts, long long* counts, unsigned* arrived,
     int batch, int* step, double* loss, long long* correct, int first, int last) {
     if (loss == nullptr) {

@@ -1,4 +1,4 @@
-// One step of a matrix product by the tensor cores: d += a b, by a whole warp, a fragment for each lane; and loads.
+// Step of a matrix product by the tensor cores: d += a b, by a whole warp, a fragment for each lane; and loads.
 //
 // With g = lane / 4 and t = lane % 4 a lane has, of d (16, 8) float32,
 //     d[0], d[1] = row g, columns 2t and 2t + 1;  d[2], d[3] = the same of row g + 8;
@@ -50,10 +50,10 @@ MMA_STEP(mma_half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MMA_STEP(mma_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
 #undef MMA_STEP
 
-// COUNT matrices (1, 2 or 4) of 8 x 8 numbers of 16 bits from shared memory. Lane 8 i + r names row r of matrix i, 16
-// bytes at an address that 16 divides; out[i] is of matrix i, as in a fragment of a: row lane / 4, columns 2 (lane % 4)
-// and the next one. Turned: rows and columns exchanged, as in a fragment of b whose rows lie in memory. Rows may as
-// well hold four floats, and out[i] is then number lane % 4 of row lane / 4.
+// Loads COUNT matrices (1, 2 or 4) of 8 x 8 numbers of 16 bits from shared memory. Lane 8 i + r passes row r of matrix
+// i, 16 bytes at a multiple of 16; out[i] is of matrix i, as in a fragment of a: row lane / 4, columns 2 (lane % 4) and
+// the next one. Turned: rows and columns exchanged, as in a fragment of b whose rows are contiguous. Rows may also hold
+// four floats, and out[i] is then number lane % 4 of row lane / 4.
 #define LOAD_MATRICES(name, how)                                                                                       \
     __device__ __forceinline__ void name(unsigned (&out)[1], const void* row) {                                        \
         const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                    \

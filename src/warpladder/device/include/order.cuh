@@ -1,4 +1,4 @@
-// The order of an epoch by position: a Feistel network over 2 * half_bits bits, repeated until the value is below n. It
+// Order of an epoch by position: a Feistel network over 2 * half_bits bits, repeated until the value is below n. It
 // has the bits of order.py; words (ORDER_WORDS,): six round keys, half_bits, n, shuffle.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Order {
         for (int round = 0; round < ORDER_ROUNDS; ++round) key[round] = words[round];
     }
 
-    // The sample at a position below n. `shuffle` is tested last: before a branch the words would be waited for twice.
+    // Sample at a position below n. `shuffle` is tested last: before a branch the words would be waited for twice.
     __device__ unsigned operator[](unsigned position) const {
         const unsigned mask = (1u << half_bits) - 1u;
         unsigned x = position;

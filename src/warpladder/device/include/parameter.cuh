@@ -1,4 +1,4 @@
-// End of a number of the gradient: it is stored, and if the step ends with it its parameter is updated.
+// End of a number of the gradient: it is stored, and its parameter is updated if the launch includes the update.
 #pragma once
 #include "nan.cuh"
 #include "sgd.cuh"
@@ -10,7 +10,7 @@ struct Flat {
     float limit;
 };
 
-// The parameter of one gradient, loaded before the sum is known, so that no thread waits for it; none for null.
+// Parameter of one gradient, loaded before the sum is known, so that no thread waits for it; none for null.
 struct Parameter {
     float w, v;
 

@@ -1,10 +1,10 @@
-// A ring of stages in shared memory, filled by asynchronous copies of whole pieces of memory.
+// Ring of stages in shared memory, filled by asynchronous copies of whole pieces of memory.
 //
 // From sm_90 on the copy engine copies: one thread requests a piece of any size, and a barrier in shared memory
 // (mbarrier) counts the bytes. Before sm_90 and in the emulator all threads copy 16 bytes each (async.cuh), with
 // instructions of the unit that also reads fragments from shared memory.
 //
-// In a step all threads call `wait` and then __syncthreads(), which frees the stage of the step before; then, for the
+// In a step all threads call `wait` and then __syncthreads(), which frees the stage of the previous step; then, for the
 // step STAGES - 1 later, `begin`, `bring` for each piece, and `end`, also if there is no such step.
 #pragma once
 #include "async.cuh"
@@ -26,17 +26,17 @@ struct Pieces {
         }
         __syncthreads();
     }
-    // The pieces of step `step` have `bytes` in all.
+    // Begins the pieces of step `step`, of `bytes` bytes in all.
     __device__ __forceinline__ void begin(int step, int bytes) const {
         if (threadIdx.x == 0) barrier_expect(&barriers[step % STAGES], bytes);
     }
-    // COUNT words of 4 bytes, a multiple of 4, at addresses that 16 divides.
+    // Copies COUNT words of 4 bytes, a multiple of 4, at addresses that are multiples of 16.
     template <int COUNT, typename T>
     __device__ __forceinline__ void bring(int step, T* to, const T* from) const {
         if (threadIdx.x == 0) copy_piece(to, from, 4 * COUNT, &barriers[step % STAGES]);
     }
     __device__ __forceinline__ void end() const {}
-    // Until all pieces of step `step` have arrived.
+    // Waits until all pieces of step `step` have arrived.
     __device__ __forceinline__ void wait(int step) const { barrier_wait(&barriers[step % STAGES], step / STAGES % 2); }
 #else
     __device__ __forceinline__ explicit Pieces(Barrier*) {}

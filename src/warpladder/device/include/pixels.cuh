@@ -1,7 +1,7 @@
 // Stored samples, bytes or floats, several neighbours with one load.
 #pragma once
 
-// A byte in bits 16 to 23 of a word is, as a float, exactly byte * 2^-133: one instruction, where the value costs two.
+// A byte in bits 16 to 23 of a word is, as a float, exactly byte * 2^-133: one instruction, while the value costs two.
 // A weight that multiplies such a byte is UP times as large, to stay in range, and the sum is multiplied by BACK.
 // Floats stay unchanged.
 template <class Pixel>
@@ -9,7 +9,7 @@ struct Faint {
     static constexpr float UP = sizeof(Pixel) == 1 ? 0x1p66f : 1.0f, BACK = sizeof(Pixel) == 1 ? 0x1p67f : 1.0f;
 };
 
-// N neighbouring numbers as in memory: at most 16 bytes, at an address that their size divides.
+// N neighbouring numbers as in memory: at most 16 bytes, at a multiple of their size.
 template <class Pixel, int N>
 struct Pixels {
     static constexpr int BYTES = N * static_cast<int>(sizeof(Pixel));
@@ -49,7 +49,7 @@ struct Pixels {
         else return __uint_as_float(__byte_perm(word[e / 4], 0x4B000000u, 0x7650u + e % 4)) - 8388608.0f;
     }
 
-    // Number e as Faint wants it.
+    // Number e in the form of `Faint`.
     __device__ __forceinline__ float faint(int e) const {
         if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
         else return __uint_as_float(__byte_perm(word[e / 4], 0u, 0x4044u + e % 4 * 0x100u));

@@ -1,4 +1,4 @@
-// One parameter's step of stochastic gradient descent, as torch.optim.SGD defines it.
+// Step of stochastic gradient descent for one parameter, as torch.optim.SGD defines it.
 #pragma once
 
 // Settings of one step of SGD.

@@ -1,7 +1,7 @@
 // Softmax of one sample's logits, shifted by the largest one so that no exponential overflows.
 #pragma once
 
-// Softmax of a sample: what its loss needs.
+// Softmax of a sample: numbers that its loss needs.
 struct Softmax {
     float largest, total;  // the largest logit, and the sum of exp(logit - largest)
     int best;              // where the largest stands, the first among equals
@@ -37,5 +37,5 @@ __device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
     return {largest, total, __ffs(__ballot_sync(every_lane, logit == largest) & 0xffffu) - 1};
 }
 
-// -log of the probability of a class whose logit is x.
+// Loss -log of the probability of a class whose logit is x.
 __device__ inline float surprise(const Softmax& s, float x) { return logf(s.total) - (x - s.largest); }

@@ -25,7 +25,7 @@ __device__ __forceinline__ void store_release(unsigned* address, unsigned value)
 
 #else
 
-// A load after which all that another thread wrote before its store_release of the value is visible.
+// Load after which all that another thread wrote before its store_release of the value is visible.
 __device__ inline unsigned load_acquire(const unsigned* address) {
     unsigned value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -57,7 +57,7 @@ __device__ inline void grid_sync() {
 __device__ inline void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// The block's number in its cluster, and how many there are.
+// Number of the block in its cluster, and number of blocks in the cluster.
 __device__ inline unsigned cluster_rank() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

@@ -1,4 +1,4 @@
-// A block of 32 x 32 numbers, packed for tensor cores by one warp: with its rows or columns as parts of lines.
+// Block of 32 x 32 numbers, packed for tensor cores by one warp: with its rows or columns as parts of lines.
 //
 // A block is a whole step of 32 lines both ways. Lane 8 l + t has rows 8 l to 8 l + 7 and columns 4 t to 4 t + 3: four
 // neighbours of a row, and eight of a column, 16 bytes of a record.

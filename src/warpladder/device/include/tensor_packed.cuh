@@ -1,13 +1,13 @@
-// Factors of matrix products as tensor cores read them, rounded, split and packed in global memory once.
+// Factors of matrix products in the tensor cores' layout, rounded, split and packed in global memory once.
 //
-// A factor is a matrix of lines, rows of A or columns of B, of terms that sums run along, in records of 128 bytes, in
-// EXACT of 64:
+// A factor is a matrix of lines, rows of A or columns of B. Sums run along the terms of a line, in records of 128
+// bytes, in EXACT of 64:
 //
 //     SPLIT  32 high halves and then their 32 low ones      BF16, HALF  64 numbers      TF32, EXACT  32 numbers
 //
 // Record r of all lines comes before record r + 1 of the first line. So a panel, one record of some lines, is one piece
 // of memory, copied without rows and edges. `lines` is a multiple of 128; terms beyond the last one of a line are 0.
-// 16-byte chunk i of a record of line l has place i ^ (l % 8), in EXACT i ^ (l / 2 % 4): the eight rows that ldmatrix
+// 16-byte chunk i of a record of line l is at i ^ (l % 8), in EXACT i ^ (l / 2 % 4): the eight rows that ldmatrix
 // reads at a time are in different banks. In SPLIT and HALF each 32 terms of a line are multiplied by a power of two
 // (tensor_panels.cuh), and `inverse_scale` (terms / 32, lines) has the inverse. In EXACT it has their common factor.
 #pragma once

@@ -1,6 +1,6 @@
-// Numbers on tensor cores: formats, scales that bring 32 terms of a line into the range of halves, and mma steps.
+// Numbers on tensor cores: formats, scales that shift 32 terms of a line into the range of halves, and mma steps.
 //
-// A line is a vector that a sum runs along: a row of A, or a column of B.
+// A line is a vector along which a sum runs: a row of A, or a column of B.
 #pragma once
 #include "four.cuh"
 #include "mma.cuh"
@@ -17,7 +17,7 @@ constexpr bool SCALED = FORMAT == SPLIT || FORMAT == HALF;
 constexpr int DEPTH = 32;  // terms in a panel
 
 // Two halves reach from 2^-24 to 2^16, floats from 2^-149 to 2^128. So the DEPTH numbers of a line are multiplied by
-// the power of two that brings the largest to 2^14 or a little above, at most 2^126, where nothing is lost above the
+// the power of two that scales the largest to 2^14 or a little above, at most 2^126, so that nothing is lost above the
 // smallest float. It rounds nothing. `largest` is the bits of that number without its sign: infinity and NaN stay.
 __device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }
 __device__ __forceinline__ float power_of_two(unsigned exponent) { return __uint_as_float(exponent << 23); }

@@ -1,7 +1,7 @@
-// Pixels for tensor cores: a tile with its halo is read, scaled and split once, and lies channels last.
+// Pixels for tensor cores: a tile with its halo is read, scaled and split once, and stored channels last.
 //
 // A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix takes the address of
-// each row, so rows may be any pixels: tap (i, j) is the same tile, i lines and j pixels on.
+// each row, so rows may be any pixels: tap (i, j) is the same tile, i rows and j pixels later.
 #pragma once
 #include "gemm_patches.cuh"
 #include "tensor_panels.cuh"
@@ -61,7 +61,7 @@ struct Rows {
     }
 };
 
-// A rectangle of written pixels of a class, in some images, and the box of taps that are read for them.
+// Rectangle of written pixels of a class, in some images, and the box of their taps.
 struct TilePixels {
     int images, rows, columns;   // of the tile
     int tap_rows, tap_columns;   // of the box of taps
@@ -76,7 +76,7 @@ struct TilePixels {
         return (at.image * high() + at.row * down) * wide() + at.column * along; }
 };
 
-// Place of each pixel of a halo in images (.., channels, height, width) from the first image on; -1 outside.
+// Index of each pixel of a halo in images (.., channels, height, width) from the first image on; -1 outside.
 __device__ __forceinline__ void find_places(int* places, const TilePixels& tile, int images, int channels, int height,
     int width, int row0, int column0) {
     for (int pixel = threadIdx.x; pixel < tile.halo(); pixel += blockDim.x) {

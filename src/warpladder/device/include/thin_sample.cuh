@@ -1,10 +1,10 @@
-// A sample of a thin chain after the first layer, by one thread: the rest of the net, its loss, and back.
+// Computation of a thin chain's sample after the first layer, by one thread: the rest of the net, its loss, and back.
 #pragma once
 #include "nan.cuh"
 #include "softmax.cuh"
 #include "thin_chain.cuh"
 
-// The log of a sample.
+// Loss and hit of a sample.
 struct Verdict {
     float loss;
     bool right;  // its largest logit is its label's
@@ -58,7 +58,7 @@ __device__ __forceinline__ void through_second(
     }
 }
 
-// Brings the second layer to shared memory; by all THREADS of a block.
+// Copies the second layer to shared memory; by all THREADS of a block.
 template <int HIDDEN, int OUT, int THREADS>
 __device__ __forceinline__ void load_second(const float* w2, const float* b2, float (&second)[OUT][HIDDEN],
     float (&bias2)[OUT]) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void store_columns(float* column, const float (&z)[Ch
     }
 }
 
-// The sums of the warps' losses and hits go to the block's row; by one thread.
+// Stores the sums of the warps' losses and hits in the block's row; by one thread.
 template <int WARPS>
 __device__ __forceinline__ void store_block_log(const double (&losses)[WARPS], const int (&hit)[WARPS], double* lost,
     int* hits) {

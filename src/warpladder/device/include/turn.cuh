@@ -1,4 +1,4 @@
-// A ring of stages in shared memory that the copy engine (TMA) fills: its first stage, and the position of a user.
+// Ring of stages in shared memory that the copy engine (TMA) fills: its first stage, and the position of a user.
 #pragma once
 #include "bulk.cuh"
 

@@ -1,8 +1,8 @@
-// Sums whose numbers threads take in turns.
+// Sums whose terms threads take in turns.
 #pragma once
 
-// number(first) + number(first + turn) + ... below count, in this order. AHEAD numbers are loaded before the first is
-// waited for; a loop that tests each would load one at a time.
+// Sum number(first) + number(first + turn) + ... below count, in this order. AHEAD numbers are loaded before the first
+// is used; a loop that tests each would load one at a time.
 template <int AHEAD, class Number>
 __device__ __forceinline__ auto sum_in_turns(const Number& number, int first, int turn, int count)
     -> decltype(number(0)) {

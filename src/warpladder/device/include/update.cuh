@@ -1,4 +1,4 @@
-// An optimizer's step over flat arrays, for the kernels of every optimizer's step.cu.
+// Optimizer's step over flat arrays, for the kernels of every optimizer's step.cu.
 #pragma once
 #include "index.cuh"
 #include "nan.cuh"

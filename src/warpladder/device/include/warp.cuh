@@ -3,7 +3,7 @@
 
 constexpr unsigned EVERY_LANE = 0xffffffffu;
 
-// Every lane gets the sum of all lanes' values: at each of five steps lane l adds the value of lane l ^ offset.
+// Sum of all lanes' values, for every lane: at each of five steps lane l adds the value of lane l ^ offset.
 template <typename T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
@@ -16,7 +16,7 @@ struct Share {
     int first, count;
 };
 
-// Most of n numbers that warp_sums leaves in a lane.
+// Largest number of sums, of n, that warp_sums leaves in a lane.
 __device__ constexpr int left_of(int n, int least = 1) {
     for (int offset = 16; offset >= least; offset /= 2) n = (n + 1) / 2;
     return n;

@@ -1,7 +1,7 @@
 // Steps of a matrix product by a warpgroup (wgmma): four warps multiply tiles in shared memory.
 //
 // D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32.
-// Factors are named by descriptors, and only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane
+// Factors are passed by descriptors, and only D is in registers: warp w has rows 16 w to 16 w + 15, and with g = lane
 // / 4, t = lane % 4 a lane has
 //     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
 // Terms run along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32
@@ -86,7 +86,7 @@ __device__ __forceinline__ void more_registers() {
 #endif
 
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-// turns (for the device) and turned (for the emulator) say which factors' terms run down their rows.
+// turns (for the device) and turned (for the emulator) select the factors whose terms run down their rows.
 WGMMA(wgmma_bf16, 64, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
 WGMMA(wgmma_bf16, 128, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
 WGMMA(wgmma_bf16, 256, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
@@ -115,7 +115,7 @@ __device__ __forceinline__ unsigned long long descriptor(const void* tile, unsig
 // Terms go along the rows of 128 bytes, or of 64 bytes.
 __device__ __forceinline__ unsigned long long terms_along(const void* tile) { return descriptor(tile, 16, 1024); }
 __device__ __forceinline__ unsigned long long terms_along_64(const void* tile) { return descriptor(tile, 16, 512, 2); }
-// Terms go down the rows; the next 64 columns lie `next` bytes further.
+// Terms go down the rows; the next 64 columns are `next` bytes later.
 __device__ __forceinline__ unsigned long long terms_down(const void* tile, unsigned next) {
     return descriptor(tile, next, 1024); }
 

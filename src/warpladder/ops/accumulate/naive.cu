@@ -1,4 +1,5 @@
-// Gradients of the slices of a batch, added up, one thread for each parameter. total, part: (count,). Bound by memory.
+// Gradient accumulation over the slices of a batch, one thread for each parameter. total, part: (count,). Bound by
+// memory.
 #include "index.cuh"
 
 // out[i] = a[i].

@@ -9,7 +9,7 @@ enum { TANH = 0, SIGMOID = 1, LEAKY_RELU = 2, GELU_ERF = 3, GELU_TANH = 4, SILU 
 #define GELU_HALF 0.7071067811865476f
 #define GELU_DENSITY 0.3989422804014327f
 
-// f(x). slope: below 0, of LEAKY_RELU.
+// Activation f(x). slope: slope below 0, of LEAKY_RELU.
 template <int FUNCTION>
 __device__ __forceinline__ float value(float x, float slope) {
     if constexpr (FUNCTION == TANH) return tanhf(x);
@@ -20,7 +20,7 @@ __device__ __forceinline__ float value(float x, float slope) {
     if constexpr (FUNCTION == SILU) return x / (1.0f + expf(-x));
 }
 
-// f'(x). saved: the output of TANH and SIGMOID, the input of the others.
+// Derivative f'(x). saved: output of TANH and SIGMOID, input of the others.
 template <int FUNCTION>
 __device__ __forceinline__ float derivative(float saved, float slope) {
     if constexpr (FUNCTION == TANH) return 1.0f - saved * saved;

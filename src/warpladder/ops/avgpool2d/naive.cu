@@ -1,4 +1,4 @@
-// Mean over windows, one thread for each number. x, dx: (n, c, h, w); y, dy: (n, c, oh, ow).
+// Average pooling, one thread for each number. x, dx: (n, c, h, w); y, dy: (n, c, oh, ow).
 #include "index.cuh"
 #include "window.cuh"
 
@@ -20,8 +20,8 @@ extern "C" __global__ void avgpool2d_forward(const float* __restrict__ x, float*
     }
 }
 
-// dx[n, c, r, t] = share * the sum of dy[n, c, p, q] over the windows that hold the pixel. The input's thread collects,
-// in the order of the windows, so that no addition is atomic.
+// dx[n, c, r, t] = share * the sum of dy[n, c, p, q] over the windows that hold the pixel. The input's thread adds
+// them in the order of the windows, so that no addition is atomic.
 extern "C" __global__ void avgpool2d_backward(const float* __restrict__ dy, float* __restrict__ dx, float share,
     int size, int n, int c, int h, int w, int oh, int ow, int rows, int columns, int stride) {
     const int index = thread_number();

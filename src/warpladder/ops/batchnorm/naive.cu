@@ -3,13 +3,13 @@
 #include "block_sum.cuh"
 #include "index.cuh"
 
-// Number t of a channel's n * size numbers in the batch.
+// Index of number t among a channel's n * size numbers in the batch.
 __device__ inline long long in_channel(long long t, int channel, int channels, int size) {
     return (t / size * channels + channel) * size + t % size;
 }
 
-// statistics (2, channels): mean, and 1 / sqrt(biased variance + eps). running_mean and running_var move by the share
-// `momentum` towards the mean and the unbiased variance. A block for each channel.
+// Writes statistics (2, channels): mean, and 1 / sqrt(biased variance + eps). running_mean and running_var move by the
+// share `momentum` towards the mean and the unbiased variance. A block for each channel.
 extern "C" __global__ void batchnorm_statistics(const float* __restrict__ x, double* __restrict__ statistics,
     float* __restrict__ running_mean, float* __restrict__ running_var, long long count, int channels, int size,
     double eps, double momentum) {
@@ -31,7 +31,7 @@ extern "C" __global__ void batchnorm_statistics(const float* __restrict__ x, dou
     running_var[channel] = static_cast<float>((1.0 - momentum) * running_var[channel] + momentum * (sum / (count - 1)));
 }
 
-// statistics (2, channels) of predictions: the running mean, and 1 / sqrt(running variance + eps).
+// Writes statistics (2, channels) of predictions: the running mean, and 1 / sqrt(running variance + eps).
 extern "C" __global__ void batchnorm_running(const float* __restrict__ running_mean,
     const float* __restrict__ running_var, double* __restrict__ statistics, int channels, double eps) {
     const int channel = thread_number();
@@ -51,7 +51,7 @@ extern "C" __global__ void batchnorm_forward(const float* __restrict__ x, const 
     y[i] = w == nullptr ? z : z * w[channel] + b[channel];
 }
 
-// sums (2, channels): of dy z and of dy; dw and db, unless null, are the same. A block for each channel.
+// Writes sums (2, channels), of dy z and of dy; dw and db, unless null, get the same sums. A block for each channel.
 extern "C" __global__ void batchnorm_sums(const float* __restrict__ x, const float* __restrict__ dy,
     const double* __restrict__ statistics, double* __restrict__ sums, float* __restrict__ dw, float* __restrict__ db,
     long long count, int channels, int size) {

@@ -1,5 +1,4 @@
-// The bias of a convolution, where a library has computed the rest. y: (n, o, pixels); bias: (o,); size = o * pixels.
-// Launched by `LibraryConv2d` of library.py.
+// Bias and ReLU after a convolution by a library. y: (n, o, pixels); bias: (o,); size = o * pixels.
 #include "index.cuh"
 #include "nan.cuh"
 

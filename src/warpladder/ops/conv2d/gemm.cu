@@ -1,10 +1,10 @@
-// Convolutions as matrix products that are never stored: forward, and transposed (the input gradient, and a convolution
-// of an upsampled image), with bias, ReLU and 2 x 2 pooling at the end.
+// Convolutions as matrix products without stored patches: forward, and transposed (the input gradient, and a
+// convolution of an upsampled image), with bias, ReLU and 2 x 2 pooling at the end.
 // Launched by `GemmConvolution` of products.py.
 //
 //   y[o, pixel] = sum over (channel, tap) of w[(channel, tap), o] x[(channel, tap), pixel]
 //
-// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written. Weights are packed by pack.cu:
+// x: (n, c, h, w), the input image. y: (n, o, oh, ow), the output image. Weights are packed by pack.cu:
 // (classes, rows, pitch), rows in the order of the panel, pitch = o rounded up to a multiple of 4.
 #include "four.cuh"
 #include "gemm_patches.cuh"
@@ -12,10 +12,11 @@
 #include "pooled.cuh"
 #include "turns.cuh"
 
-// Operation on a sum. The last two leave it to add_parts, for split sums, POOLED_PARTS window by window.
+// Operation on a sum. The last two leave it to add_parts, for split sums, POOLED_PARTS in the order of windows.
 enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// Writes the sums of a block at the places of `down` and `along` in y. relu_mask: null, or as y, which it masks.
+// Writes a block's sums at the pixels of `down` and `along` in y. relu_mask: null, or of y's shape: y is 0 where
+// relu_mask is not above 0.
 template <class T>
 __device__ __forceinline__ void store_pixels(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int o0, int o,
@@ -62,7 +63,8 @@ __device__ __forceinline__ void store_pixels(
     }
 }
 
-// Likewise after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. argmax: as y.
+// Writes a block's sums after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. argmax: of
+// y's shape.
 template <class T>
 __device__ __forceinline__ void store_windows(float (&sum)[T::TM][T::TN], const Place<T>& at, float* y,
     unsigned char* argmax, const float* bias, int o0, int o, int pixel, int pixels, int plane) {
@@ -83,7 +85,7 @@ __device__ __forceinline__ void store_windows(float (&sum)[T::TM][T::TN], const 
     }
 }
 
-// Likewise for all classes at once: row phase * o + channel; `pixel` counts pixels of the small image.
+// Writes a block's sums of all classes at once: row phase * o + channel; `pixel` counts pixels of the small image.
 template <class T>
 __device__ __forceinline__ void store_merged(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int row0,

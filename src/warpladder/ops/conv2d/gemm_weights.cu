@@ -1,7 +1,7 @@
-// The weight gradient of a convolution as a product of matrices that are never written down, and its finish.
+// Weight gradient of a convolution as a matrix product without stored patches, and the sum of its partials.
 // Launched by `WeightGradient` and `finish` of gradients.py.
 //
-//   part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads for the pixel]
+//   part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, pixel under the tap]
 #include "four.cuh"
 #include "gemm_pixels.cuh"
 #include "parameter.cuh"
@@ -39,11 +39,11 @@ correlate(const float* __restrict__ x, const float* __restrict__ dy, float* __re
 
 constexpr int THREADS = 256;
 
-// dw and db from the sums of parts, in an order that the launch fixes; and the step of their parameters, where params
+// Writes dw and db from the partials, in a fixed order; and updates their parameters if params
 // is not null (parameter.cuh).
 // part: (parts, o, columns) for a k x k kernel over c channels. db_part: (db_parts, outputs), of db (outputs,).
 // FOLD 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - FOLD + 1: `part` is the gradient of a folded
-// kernel (folded.cuh), whose every number is a sum of numbers of w, and whose roles are exchanged, since the small
+// kernel (folded.cuh), each number of which is a sum of numbers of w. Its roles are exchanged, since the small
 // image was read as dy. A block has blockDim.x groups of four channels, or numbers of db, and blockDim.y threads for
 // each, which take turns at the parts.
 template <int FOLD>

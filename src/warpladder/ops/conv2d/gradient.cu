@@ -1,4 +1,4 @@
-// The gradient of a convolution's output, from that after ReLU and pool, and the bias's gradient.
+// Gradient of a convolution's output, through the ReLU and pool after it, and the bias's gradient.
 // Launched by `IncomingGradient` of gradients.py.
 #include "block_sum.cuh"
 #include "four.cuh"
@@ -30,8 +30,8 @@ __device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y
     return sum;
 }
 
-// dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0.
-// db_part: (parts, channels), the sums of what it becomes over a part of `part_images` images. Block (channel, part).
+// Sets dy (n, channels, plane) to 0 where y, of its shape, is not above 0.
+// db_part: (parts, channels), sums of the new dy over a part of `part_images` images. Block (channel, part).
 extern "C" __global__ void apply_relu_mask(float* __restrict__ dy, const float* __restrict__ y,
     float* __restrict__ db_part, int n, int channels, int plane, int part_images) {
     __shared__ float shared[BLOCK_MOST];
@@ -39,7 +39,7 @@ extern "C" __global__ void apply_relu_mask(float* __restrict__ dy, const float* 
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
 }
 
-// db_part: as above, the sums of dy, which is not changed and may be read by other kernels meanwhile.
+// Writes db_part, as above, the sums of dy. dy is not changed, so other kernels may read it concurrently.
 extern "C" __global__ void sum_gradient(const float* __restrict__ dy, float* __restrict__ db_part, int n, int channels,
     int plane, int part_images) {
     __shared__ float shared[BLOCK_MOST];
@@ -47,8 +47,8 @@ extern "C" __global__ void sum_gradient(const float* __restrict__ dy, float* __r
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
 }
 
-// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its argmax (pooled.cuh),
-// else zero. db_part: sums of dx, as above. Block (channel, part); a thread for each window, cut-off ones too.
+// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient at its argmax (pooled.cuh),
+// else zero. db_part: sums of dx, as above. Block (channel, part); a thread for each window, also incomplete ones.
 extern "C" __global__ void spread_gradient(const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
     float* __restrict__ dx, float* __restrict__ db_part, int n, int channels, int h, int w, int part_images) {
     __shared__ float shared[BLOCK_MOST];

@@ -1,8 +1,8 @@
-// Two-dimensional cross-correlation, one thread for each number that is computed.
+// Two-dimensional cross-correlation, one thread for each computed number.
 // Launched by `NaiveConv2d` of cuda.py.
 // x, dx: (n, c, h, w); weight, dweight: (o, c, k, k); bias: (o,); y, dy: (n, o, oh, ow).
-// Output (p, q) meets element (i, j) of the kernel at input row p * stride - padding + i and column q * stride -
-// padding + j.
+// Output (p, q) multiplies element (i, j) of the kernel by the input at row p * stride - padding + i and column
+// q * stride - padding + j.
 #include "dot.cuh"
 #include "index.cuh"
 #include "window.cuh"
@@ -28,7 +28,7 @@ extern "C" __global__ void conv2d_forward(
     }
 }
 
-// dx[n, channel, r, t] = sum over f and the outputs (p, q) that see the pixel of weight[f, channel, i, j] dy[n, f, p,
+// dx[n, channel, r, t] = sum over f and the outputs (p, q) that read the pixel of weight[f, channel, i, j] dy[n, f, p,
 // q], i = r + padding - p s, j = t + padding - q s. Threads along t; as many loads as the forward pass.
 extern "C" __global__ void conv2d_input_gradient(
     const float* __restrict__ dy, const float* __restrict__ weight, float* __restrict__ dx, int size, int n, int c,
@@ -53,8 +53,8 @@ extern "C" __global__ void conv2d_input_gradient(
 
 // parts[s, f, channel, i, j] = sum over the samples n of part s and over p, q of dy[n, f, p, q] x[n, channel, p s -
 // padding + i, q s - padding + j]; part s holds the samples from s * part_images on. Rows are summed, then samples,
-// then the part. With one part, parts is dweight. Threads along i, j: dy is nearly the same for a warp, x comes from
-// some twelve lines of L1, which bounds the kernel.
+// then the part. With one part, parts is dweight. Threads along i, j: dy is nearly equal for a warp, x is in
+// about twelve lines of L1, which bounds the kernel.
 extern "C" __global__ void conv2d_weight_gradient(
     const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts, int weights, int n,
     int part_images, int part_count, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding

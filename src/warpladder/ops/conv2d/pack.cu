@@ -1,5 +1,4 @@
-// A convolution's weights in the order in which the kernels of gemm.cu read them.
-// Launched by `pack` of products.py.
+// Packing of a convolution's weights in the order in which the kernels of gemm.cu read them.
 #include "tensor/folded.cuh"
 #include "gemm_patches.cuh"
 
@@ -11,8 +10,8 @@ struct Packing {
     int outputs, inputs, direction, block, class_size;
 };
 
-// One tap of one phase: its place for the first input of the block, and numbers to the next input; first column of its
-// phase; number (i, j) of the kernel, i < 0 for a zero. place < 0: a tap that a smaller class lacks.
+// Tap of one phase: its offset for the first input of the block, and the distance to the next input; first column of
+// its phase; number (i, j) of the kernel, i < 0 for a zero. place < 0: a tap that a smaller phase lacks.
 struct Entry {
     long long place;
     int spacing, column, i, j;
@@ -50,7 +49,7 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
 // (input, tap) with block 0. TRANSPOSED has stride * stride classes, each with its taps, last tap first; MERGED one,
 // with columns (phase, output) and the taps of all phases, zeros where a phase lacks one.
 //
-// A block copies kernels to shared memory if they fit (staged 1), finds the place of each tap, and writes rows.
+// A block copies kernels to shared memory if they fit (staged 1), computes the offset of each tap, and writes rows.
 extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, float* __restrict__ forward,
     int forward_direction, int forward_block, int forward_class_size, float* __restrict__ backward,

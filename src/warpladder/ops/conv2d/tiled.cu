@@ -8,9 +8,10 @@
 #include "nan.cuh"
 #include "warp.cuh"
 
-// Copies rows x columns places, from (top, left) on, of each of `now` channels of an image (., height, width) to tile
+// Copies rows x columns pixels, from (top, left) on, of each of `now` channels of an image (., height, width) to tile
 // (now, rows, pitch), zeros outside. The image's numbers are `spread` apart, with zeros between them. relu_mask: null,
-// or as the image: numbers are 0 where it is not above 0. A thread computes one place and copies it from every channel.
+// or as the image: numbers are 0 where relu_mask is not above 0. A thread computes one offset and copies its pixel from
+// every channel.
 __device__ __forceinline__ void stage_image(float* tile, const float* image, const float* relu_mask, int now,
     int height, int width, int spread, int top, int left, int rows, int columns, int pitch) {
     for (int place = threadIdx.x; place < rows * columns; place += blockDim.x) {
@@ -72,7 +73,7 @@ __device__ __forceinline__ void stage_weights(float* tile, const float* weight, 
     }
 }
 
-// The forward pass and the input's gradient: both correlate images with filters.
+// Forward pass and input gradient: both correlate images with filters.
 //
 // out[n, f, p, q] = bias[f] + sum over channels, i, j of W(f, channel, i, j) S(n, channel, p step + i - pad, q step + j
 // - pad), then ReLU if `has_relu` is 1. S is the source (n, channels, height, width) with its numbers `spread` apart
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
     }
 }
 
-// The gradients of weights and bias: sums over all samples and pixels.
+// Gradients of weights and bias: sums over all samples and pixels.
 //
 // dweight[f, c, i, j] = sum over n, p, q of dy[n, f, p, q] x[n, c, p stride - padding + i, q stride - padding + j], dy
 // masked by relu_mask; dbias[f] = the sum of dy. A warp computes PATCH x PATCH elements of the kernel for one channel

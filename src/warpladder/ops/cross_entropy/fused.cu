@@ -4,8 +4,8 @@
 #include "softmax.cuh"
 
 // dx[n, c] = (softmax(x[n])[c] - (c is the label)) / batch, one thread for each sample; the losses and hits of a
-// block's samples are added up in parts (blocks,) and counts (blocks,), and the block that finishes last adds those up,
-// in their order. arrived: (1,), zero between launches. Only the gradient goes through memory.
+// block's samples are summed in parts (blocks,) and counts (blocks,), and the block that finishes last adds these
+// in order. arrived: (1,), zero between launches. Only the gradient goes through memory.
 extern "C" __global__ void cross_entropy_fused(
     const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ dx, double* parts,
     long long* counts, unsigned* arrived, int n, int classes, int batch, int* step, double* loss, long long* correct,

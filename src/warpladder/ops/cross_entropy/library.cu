@@ -3,9 +3,9 @@
 #include "log_blocks.cuh"
 
 // p holds the logarithms of the probabilities, and then the gradient: p[n, c] = (exp(p[n, c]) - (c is the label)) /
-// batch. One thread for each sample. The losses and hits of a block's samples are added up in parts and counts
-// (blocks,), and the block that finishes last adds those up, in their order. arrived: (1,), zero between launches. Hits
-// are judged by the logits x, which are not rounded yet.
+// batch. One thread for each sample. The losses and hits of a block's samples are summed in parts and counts
+// (blocks,), and the block that finishes last adds these in order. arrived: (1,), zero between launches. Hits
+// are computed from the logits x, before any rounding.
 extern "C" __global__ void cross_entropy_from_log(
     const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ p, double* parts, long long* counts,
     unsigned* arrived, int n, int classes, int batch, int* step, double* loss, long long* correct, int first, int last

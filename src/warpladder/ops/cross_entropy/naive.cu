@@ -1,4 +1,4 @@
-// Softmax cross-entropy in three kernels, as the reports have it. x, p, dx: (n, classes); label, losses, hits: (n,).
+// Softmax cross-entropy in three kernels, as in the reports. x, p, dx: (n, classes); label, losses, hits: (n,).
 #include "block_sum.cuh"
 #include "index.cuh"
 #include "log.cuh"
@@ -27,7 +27,8 @@ extern "C" __global__ void cross_entropy_gradient(const int* __restrict__ label,
     p[i] = (p[i] - wanted) / batch;
 }
 
-// The step's loss gains the sum of the losses divided by `batch`, its count the hits; n = 0 without. One block.
+// Adds the sum of the losses, divided by `batch`, to the step's loss, and the hits to its count; n = 0 for none. One
+// block.
 extern "C" __global__ void cross_entropy_log(const float* __restrict__ losses, const int* __restrict__ hits, int n,
     int batch, int* step, double* loss, long long* correct, int first, int last) {
     __shared__ double shared[BLOCK_MOST];

@@ -2,7 +2,7 @@
 #include "log_blocks.cuh"
 #include "warp.cuh"
 
-// The largest of all lanes' values and its place, the first among equals.
+// Largest of all lanes' values and its position, the first among equals.
 __device__ __forceinline__ void warp_largest(float& value, int& place) {
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) {

@@ -1,9 +1,10 @@
-// A batch from stored samples, one thread for each number. source: (samples, size); x: (n, size); rows: (n,).
+// Gathering of a batch from stored samples, one thread for each number. source: (samples, size); x: (n, size);
+// rows: (n,).
 #include "index.cuh"
 #include "order.cuh"
 
 // rows[i] = the sample at position step * batch + offset + i of the order. One thread for each sample. A position
-// beyond the end, where an order is undefined, counts from the beginning.
+// beyond the end, for which an order is undefined, counts from the beginning.
 extern "C" __global__ void gather_order(const unsigned* __restrict__ order, const int* __restrict__ step,
     int* __restrict__ rows, int n, int batch, int offset) {
     const long long i = thread_number();

@@ -1,4 +1,4 @@
-// A batch from the samples as they are stored, several numbers for each thread; order.cuh computes the samples' order.
+// Gathering of a batch from stored samples, several numbers for each thread; order.cuh computes the samples' order.
 // source: (samples, size); x: (n, size); labels: (samples,); target: (n,).
 // instance: gather_rows<unsigned char, float>; gather_rows<uchar4, float4>; gather_rows<float, float>
 // instance: gather_rows<float4, float4>

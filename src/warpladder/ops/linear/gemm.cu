@@ -67,7 +67,7 @@ extern "C" __global__ void add_parts(const float* __restrict__ part, const float
 
 constexpr int THREADS = 256;
 
-// dy (n, outputs) becomes 0 where y, unless null, is not above 0. db_part: (partials, outputs), its sums over partials
+// Sets dy (n, outputs) to 0 where y, unless null, is not above 0. db_part: (partials, outputs), its sums over partials
 // of `partial` samples. A block has 32 outputs and partial blockIdx.y, whose samples its 8 warps take in turn.
 extern "C" __global__ void apply_relu_mask(float* __restrict__ dy, const float* __restrict__ y,
     float* __restrict__ db_part, int n, int outputs, int partial) {

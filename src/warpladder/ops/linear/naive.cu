@@ -1,11 +1,11 @@
-// Linear, one thread for each number that is computed.
+// Linear layer, one thread for each computed number.
 // x, dx: (n, inputs); w, dw: (outputs, inputs); b: (outputs,); y, dy: (n, outputs).
 #include "dot.cuh"
 #include "index.cuh"
 
-// y[n, o] = b[o] + sum over i of x[n, i] w[o, i].
-// Both factors lie along i, so a warp's loads touch as many rows as it has samples and outputs: a block is 8 outputs
-// wide and blockDim.y samples high, 8 + 4 rows for a warp, not 32 + 1. Two loads for each multiply-add, most from L1.
+// y[n, o] = b[o] + sum over i of x[n, i] w[o, i]. Both factors are contiguous along i, so a warp's loads touch as many
+// rows as it has samples and outputs: a block is 8 outputs wide and blockDim.y samples high, 8 + 4 rows for a warp, not
+// 32 + 1. Two loads for each multiply-add, most from L1.
 extern "C" __global__ void linear_forward(const float* __restrict__ x, const float* __restrict__ w,
     const float* __restrict__ b, float* __restrict__ y, int n, int inputs, int outputs) {
     const int across = (outputs + blockDim.x - 1) / blockDim.x;  // blocks that cover one sample's outputs
@@ -16,7 +16,7 @@ extern "C" __global__ void linear_forward(const float* __restrict__ x, const flo
 }
 
 // dx[n, i] = sum over o of dy[n, o] w[o, i].
-// Threads along i: w is read coalesced, dy is the same for a whole warp.
+// Threads along i: w is read coalesced, dy is equal for a whole warp.
 extern "C" __global__ void linear_input_gradient(const float* __restrict__ dy, const float* __restrict__ w,
     float* __restrict__ dx, int n, int inputs, int outputs) {
     const int i = thread_number();
@@ -27,7 +27,7 @@ extern "C" __global__ void linear_input_gradient(const float* __restrict__ dy, c
 }
 
 // parts[s, o, i] = sum over the samples n of partial s, from s * partial on, of dy[n, o] x[n, i]. Threads along i: x is
-// read coalesced, dy is nearly the same for a whole warp. With one partial, parts is dw.
+// read coalesced, dy is nearly equal for a whole warp. With one partial, parts is dw.
 extern "C" __global__ void linear_weight_gradient(const float* __restrict__ dy, const float* __restrict__ x,
     float* __restrict__ parts, int weights, int n, int partial, int partials, int inputs, int outputs) {
     const int weight = thread_number();

@@ -1,4 +1,4 @@
-// A linear layer on a short batch: too small for a pipeline, bound by latency. A block requests all its numbers at
+// Linear layer on a short batch: too small for a pipeline, bound by latency. A block loads all its numbers at
 // once.
 // instance: short_forward<1, unsigned char>; short_forward<0, unsigned char>; short_forward<1, float>
 // instance: short_forward<0, float>; short_weight_gradient<1>; short_weight_gradient<0>
@@ -12,7 +12,7 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr unsigned EVERY = 0xffffffffu;
 
 // Four floats, of which the first `count` exist (any number; none below 1), the others 0. With WIDE all or none exist,
-// at a multiple of 16 bytes: one access without a branch, so that several can be under way.
+// at a multiple of 16 bytes: one access without a branch, so that several can be in flight.
 template <int WIDE>
 __device__ __forceinline__ void copy_four(float* shared, const float* global, int count) {
     if constexpr (WIDE) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
     int fused_relu
 ) {
     constexpr int STEP = WIDE ? 4 : 1;                 // numbers of a sample that are read at a time
-    // such reads of each sample by a lane that are under way together
+    // reads of each sample by a lane that are in flight together
     constexpr int AHEAD = sizeof(Pixel) == 1 ? 8 : 4;
     extern __shared__ float4 memory[];
     __shared__ int row_of[ROWS];
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
     for (int first = 0; first < inputs; first += depth) {
         const int count = min(depth, inputs - first);
         __syncthreads();
-        // Weights need no row: they are on their way while rows are looked up.
-        // beyond the last one it is computed again, and not stored
+        // Weights need no row index: they are loaded while the rows are computed. An output beyond the last one is
+        // computed again, and not stored.
         const int output = min(o0 + warp, outputs - 1);
         for (int i = lane * 4; i < count; i += 128)
             copy_four<WIDE>(weights + warp * pitch + i, w + static_cast<long long>(output) * inputs + first + i,
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
             for (int k = 0; k < SAMPLES * OUTPUTS / THREADS; ++k)
                 bias += g[(threadIdx.x / OUTPUTS + k * WARPS) * PITCH_G + threadIdx.x % OUTPUTS];
     }
-    // Each half gives the other one two of its four rows.
+    // Each half sends the other one two of its four rows.
     float* biases = reinterpret_cast<float*>(memory + 4 * HALF);
     float held[2][4];
     __syncthreads();

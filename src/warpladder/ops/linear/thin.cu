@@ -1,4 +1,4 @@
-// Linear with few outputs (10 classes): no tile fits, and x must be read once, in wide loads, by enough threads.
+// Linear layer with few outputs (10 classes): no tile fits, and x must be read once, in wide loads, by enough threads.
 //
 // x, dx: (n, inputs). w, dw: (OUT, inputs). b, db: (OUT,). y, dy: (n, OUT).
 #include "four.cuh"

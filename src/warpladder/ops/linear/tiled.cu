@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(SIDE * SIDE) multiply(
     const int first = blockIdx.y * depth, last = k - first < depth ? k : first + depth;
     const int r = threadIdx.x / SIDE, s = threadIdx.x % SIDE;
 
-    // four chains: while one waits for its addition, the others go on
+    // four chains: while one waits for its addition, the others continue
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int t = first; t < last; t += DEPTH) {
         stage<SIDE, A_ALONG>(tile_a, a, relu_mask, m, k, top, t, last, -1);

@@ -3,7 +3,7 @@
 
 enum { MSE = 0, L1 = 1, HUBER = 2, BINARY = 3 };
 
-// f(x, t). setting: delta of HUBER, the positive targets' factor of BINARY.
+// Loss f(x, t). setting: delta of HUBER, the positive targets' factor of BINARY.
 template <int FUNCTION>
 __device__ __forceinline__ float element_value(float x, float t, float setting) {
     const float d = x - t;
@@ -19,7 +19,7 @@ __device__ __forceinline__ float element_value(float x, float t, float setting) 
     }
 }
 
-// df / dx. A NaN stays NaN; that of L1 is 0 at 0.
+// Derivative df / dx. A NaN stays NaN; L1's derivative is 0 at 0.
 template <int FUNCTION>
 __device__ __forceinline__ float element_slope(float x, float t, float setting) {
     const float d = x - t;

@@ -5,16 +5,16 @@
 #include "loss.cuh"
 #include "softmax.cuh"
 
-// Share of a sample of the batch in its mean: 1 / batch, or that of its position in the epoch's order.
-// shares: (samples,), or null. place: first position of the slice in the batch. batch: samples of a full batch, to find
-// the step's first position. own: samples of this batch.
+// Share of a sample of the batch in its mean: 1 / batch, or the share at its position in the epoch's order. shares:
+// (samples,), or null. place: first position of the slice in the batch. batch: samples of a full batch, from which the
+// step's first position is computed. own: samples of this batch.
 __device__ __forceinline__ float share_of(const float* shares, const int* step, int batch, int place, long long sample,
     int own) {
     if (shares == nullptr) return 1.0f / own;
     return shares[static_cast<long long>(*step) * batch + place + sample];
 }
 
-// The end of a step's loss, as `log_blocks`; the step is counted when no block reads it any more.
+// End of a step's loss, as `log_blocks`; the step is counted after all blocks have read it.
 __device__ __forceinline__ void end_of(double sum, long long hits, const float* shares, double* parts,
     long long* counts, unsigned* arrived, int* step, double* loss, long long* correct, int first, int last) {
     if (loss != nullptr || shares == nullptr) {
@@ -25,8 +25,8 @@ __device__ __forceinline__ void end_of(double sum, long long hits, const float* 
 }
 
 // x, target, dx: (n * size,); setting: (size,). dx[i] = f'(x[i], target[i]) share / size. Threads take the elements i,
-// i + all threads, ...; the losses of a block are added up in parts (blocks,), and the block that finishes last adds
-// those up, in their order. counts: (blocks,). arrived: (1,), zero between launches.
+// i + all threads, ...; the losses of a block are summed in parts (blocks,), and the block that finishes last adds
+// these in order. counts: (blocks,). arrived: (1,), zero between launches.
 template <int FUNCTION>
 __global__ void element_loss(const float* __restrict__ x, const float* __restrict__ target, float* __restrict__ dx,
     const float* __restrict__ setting, const float* __restrict__ shares, double* parts, long long* counts,
@@ -43,7 +43,7 @@ __global__ void element_loss(const float* __restrict__ x, const float* __restric
 
 // x, dx: (n, classes); label: (n,); weight: (classes,). dx[n, c] = share (softmax(x[n])[c] sum(q) - q[c]), where q[c]
 // is weight[c] smoothing / classes, and weight[label] (1 - smoothing) more at the label. One thread for each sample;
-// losses and hits are added up as those of `element_loss`.
+// losses and hits are summed as in `element_loss`.
 extern "C" __global__ void label_loss(const float* __restrict__ x, const int* __restrict__ label,
     float* __restrict__ dx, const float* __restrict__ weight, const float* __restrict__ shares, double* parts,
     long long* counts, unsigned* arrived, int n, int classes, float smoothing, int batch, int place, int own, int* step,

@@ -1,10 +1,10 @@
-// Maximum over windows, one thread for each number. x, dx: (n, c, h, w); y, dy, argmax: (n, c, oh, ow).
+// Max pooling, one thread for each number. x, dx: (n, c, h, w); y, dy, argmax: (n, c, oh, ow).
 #include "index.cuh"
 #include "nan.cuh"
 #include "window.cuh"
 
-// y[n, c, p, q] = the maximum of x[n, c, p s ... p s + k - 1, q s ... q s + k - 1]; argmax is its place i * k + j, the
-// first among equals. argmax may be null where no gradient is computed. k * k loads a thread; bound by memory.
+// y[n, c, p, q] = the maximum of x[n, c, p s ... p s + k - 1, q s ... q s + k - 1]; argmax is its index i * k + j, the
+// first among equals. argmax may be null if no gradient is computed. k * k loads a thread; bound by memory.
 extern "C" __global__ void maxpool2d_forward(const float* __restrict__ x, float* __restrict__ y,
     int* __restrict__ argmax, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride) {
     const int index = thread_number();
@@ -29,8 +29,8 @@ extern "C" __global__ void maxpool2d_forward(const float* __restrict__ x, float*
     }
 }
 
-// dx[n, c, r, t] = sum of dy[n, c, p, q] over the windows that hold the pixel and that it won. The input's thread
-// collects, in the order of the windows, so that no addition is atomic.
+// dx[n, c, r, t] = sum of dy[n, c, p, q] over the windows whose argmax is the pixel. The input's thread adds them
+// in the order of the windows, so that no addition is atomic.
 extern "C" __global__ void maxpool2d_backward(const float* __restrict__ dy, const int* __restrict__ argmax,
     float* __restrict__ dx, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride) {
     const int index = thread_number();

@@ -16,7 +16,7 @@ extern "C" __global__ void mse_loss(const float* __restrict__ x, const float* __
     if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
-// The step's loss gains the sum of the parts divided by `all`; blocks = 0 where it is not computed. One block.
+// Adds the sum of the parts, divided by `all`, to the step's loss; blocks = 0 without a loss. One block.
 extern "C" __global__ void mse_log(const double* __restrict__ parts, int blocks, long long all, int* step, double* loss,
     long long* correct, int first, int last) {
     __shared__ double shared[BLOCK_MOST];

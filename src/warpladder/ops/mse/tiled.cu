@@ -13,10 +13,10 @@ __device__ __forceinline__ float times(float a, float b) { return a * b; }
 __device__ __forceinline__ double square(float a) { return static_cast<double>(a) * a; }
 __device__ __forceinline__ double square(float4 a) { return (square(a.x) + square(a.y)) + (square(a.z) + square(a.w)); }
 
-// dx[i] = 2 (x[i] - target[i]) / all, and the loss of the step gains the sum of (x[i] - target[i])^2 / all. Each number
-// is read once. dx: null if it is filled already. Some: float4 if numbers come in fours, and count is a quarter then.
-// Threads add in double, warps and blocks by trees, and the last block the parts (blocks,). arrived: (1,), zero between
-// launches. loss: null without a loss.
+// dx[i] = 2 (x[i] - target[i]) / all; adds the sum of (x[i] - target[i])^2 / all to the step's loss. Each number is
+// read once. dx: null if it is filled already. Some: float4 if a sample's size is a multiple of four; count is then a
+// quarter. Threads add in double, warps and blocks by trees, and the last block the parts (blocks,). arrived: (1,),
+// zero between launches. loss: null without a loss.
 template <typename Some>
 __global__ void mse_by_warps(
     const Some* __restrict__ x, const Some* __restrict__ target, Some* __restrict__ dx, double* parts,

@@ -1,7 +1,7 @@
 // Sums along one axis of a matrix (rows, columns), one thread for each sum, each in the order of its terms.
 #include "index.cuh"
 
-// out[r] = sum over c of a[r, c]. Every thread walks along a row of its own; neighbours share no line, L1 keeps theirs.
+// out[r] = sum over c of a[r, c]. Each thread reads a separate row; neighbours share no cache line, L1 holds the lines.
 extern "C" __global__ void sum_rows(const float* __restrict__ a, float* __restrict__ out, long long rows, int columns) {
     const long long row = thread_number();
     if (row >= rows) return;

@@ -2,8 +2,8 @@
 
 constexpr int ACROSS = 32, DOWN = 8;
 
-// The sum over p = 0 ... count - 1 of part[p * spacing + number], for the threads with threadIdx.y = 0: thread y adds
-// the parts y, y + 8, ..., and then a tree of three steps the eight sums.
+// Sum over p = 0 ... count - 1 of part[p * spacing + number], for the threads with threadIdx.y = 0: thread y adds
+// the parts y, y + 8, ..., and then a tree of three steps adds the eight sums.
 __device__ float sum_of_parts(const float* part, int count, long long spacing, long long number, bool wanted) {
     __shared__ float sums[DOWN][ACROSS];
     float sum = 0.0f;

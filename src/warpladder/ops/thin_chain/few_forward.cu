@@ -1,9 +1,9 @@
 // Few samples through a thin chain: forward, the loss, and back to g. Shapes: thin_chain.cuh.
 //
-// Few samples are bound by waiting, so independent loads are requested together: a block for each sample loads the
-// step, the order's keys and its weights, then the sample, which it copies for the gradient's kernel. The warps' parts
-// of the sums meet in shared memory, and in one warp a lane for each output does the rest. For the last layer of a
-// larger net the gradient by its input is computed here too: every warp then does the rest itself.
+// Latency bounds few samples, so independent loads are issued together: a block for each sample loads the step, the
+// order's keys and its weights, then the sample, which it copies for the gradient's kernel. The warps' partial sums are
+// added in shared memory, and in one warp a lane for each output computes the rest. For the last layer of a larger net
+// this kernel also computes the gradient by its input: every warp then computes the rest itself.
 // instance: chain_forward_few<0, 10, 1, 1, float>; chain_forward_few<0, 16, 4, 1, float>
 // instance: chain_forward_few<16, 16, 4, 0, float>
 #include "nan.cuh"

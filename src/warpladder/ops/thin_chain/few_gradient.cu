@@ -1,7 +1,7 @@
-// All gradients of a thin chain from few samples, the update if there is one, and the log, in one launch.
+// Gradients of a thin chain from few samples, the update if there is one, and the log, in one launch.
 //
 // A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: each of the 160 sums of
-// dw1 is in 64 lanes, added by shuffles and one barrier. A block requests all its numbers at once.
+// dw1 is in 64 lanes, added by shuffles and one barrier. A block loads all its numbers at once.
 // instance: chain_gradient_few<10, 1, float>; chain_gradient_few<16, 4, float>
 // instance: chain_gradient_few<16, 4, unsigned char>
 #include "chain_end.cuh"
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
             const long long s = begin + a * WARPS * EACH;
             float factor[4 * QUADS];
 #pragma unroll
-            // a sample that is not there counts nothing; after a branch its loads would wait for the one before
+            // an absent sample adds 0; after a branch its loads would wait for the previous ones
             for (int q = 0; q < QUADS; ++q) {
                 const float4 some = s < n ? four[a][q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 factor[4 * q] = some.x, factor[4 * q + 1] = some.y, factor[4 * q + 2] = some.z,

@@ -1,4 +1,4 @@
-// The end of a step of a thin chain with many samples: sums over partials and blocks, the update, and the log.
+// End of a step of a thin chain with many samples: sums over partials and blocks, the update, and the log.
 #include "chain_end.cuh"
 
 constexpr int PARTS = 16;

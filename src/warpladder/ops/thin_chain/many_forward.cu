@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
     int offset, int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
-    // a stage's inputs
+    // inputs of a stage
     constexpr int WIDTH = C::WIDTH, PER_16 = 16 / static_cast<int>(sizeof(Pixel)), DEPTH = GROUPS * PER_16;
     constexpr int STAGE = SAMPLES * ROW + WIDTH * DEPTH * 4;
     extern __shared__ float4 shared4[];
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
         __syncthreads();
     }
 
-    // the groups' sums: 2 and 3 to 0 and 1, and those to the samples' threads
+    // the groups' sums: 2 and 3 to 0 and 1, then to the samples' threads
     float* const part = reinterpret_cast<float*>(shared) + group % 2 * WIDTH * SAMPLES + mine;
 #pragma unroll
     for (int to = 2; to >= 0; to -= 2) {

@@ -1,8 +1,8 @@
-// The first layer's gradient of a thin chain from many samples: dw1[o, i] = sum over the samples of g[n, o] x[n, i].
+// Gradient of the first layer of a thin chain from many samples: dw1[o, i] = sum over the samples of g[n, o] x[n, i].
 //
-// A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as often as its
-// threads suffice: 512 threads have 784 inputs, 8 each, five times, and each of these *phases* takes every fifth sample
-// of the partial. There is no barrier between samples: g is in shared memory, and threads load AHEAD samples.
+// A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as many times as
+// its threads suffice: 512 threads have 784 inputs, 8 each, five times, and each of these *phases* takes every fifth
+// sample of the partial. There is no barrier between samples: g is in shared memory, and threads load AHEAD samples.
 // instance: chain_gradient_many<10, 8, 0, unsigned char>; chain_gradient_many<10, 1, 0, unsigned char>
 // instance: chain_gradient_many<16, 4, 0, unsigned char>; chain_gradient_many<10, 4, 0, float>
 // instance: chain_gradient_many<10, 4, 1, float>
@@ -91,13 +91,13 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
                     }
                     back.store(dx + static_cast<long long>(chunk + s) * inputs + i);
                 }
-                // last: with it first the compiler spends more on registers that get in each other's way
+                // last: otherwise the compiler needs more registers
                 fetch(next[a], s + AHEAD * phases);
             }
         }
     }
 
-    // the phases' sums in order, one output at a time; two halves of the memory take turns, for one barrier each
+    // the phases' sums in order, one output at a time; two halves of the memory alternate, for one barrier each
     float* const held = reinterpret_cast<float*>(memory);
     const int size = across * WIDE;
     __syncthreads();

@@ -1,4 +1,4 @@
-// Samples as packed_forward.cu reads them: done once, for a batch that is the whole data set.
+// Packing of samples for packed_forward.cu, done once, for a batch that is the whole data set.
 constexpr int SAMPLES = 256;
 
 // Block (x, y) packs word y, inputs 4 y to 4 y + 3, of samples 256 x to 256 x + 255; zeros beyond the inputs and the

@@ -1,7 +1,7 @@
 // Forward, the loss, and back to g for a thin chain whose batch is the whole data set: samples packed once (pack.cu).
 //
-// A block has 256 samples. Packed, the same four inputs of neighbouring samples follow each other: a warp reads whole
-// lines of memory, straight to registers, and no thread waits at a barrier until all is multiplied. The weights of the
+// A block has 256 samples. When packed, the same four inputs of neighbouring samples are contiguous: a warp reads whole
+// lines of memory directly to registers, and no thread waits at a barrier until all is multiplied. The weights of the
 // first layer are in shared memory; the warps divide the inputs. A lane has eight samples and all outputs: a weight,
 // which all lanes read at once, serves eight multiply-adds.
 // instance: chain_forward_packed<10, 10>; chain_forward_packed<0, 10>; chain_forward_packed<0, 16>
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     }
     __syncthreads();
 
-    // the warps' sums: 2 and 3 to 0 and 1, and those to the samples' threads
+    // the warps' sums: 2 and 3 to 0 and 1, then to the samples' threads
     float4* const half = weights + warp % 2 * WIDTH * (SAMPLES / 4) + lane;
 #pragma unroll
     for (int to = 2; to >= 0; to -= 2) {
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
         __syncthreads();
     }
     float *const parts = reinterpret_cast<float*>(weights), *const columns = parts + 2 * WIDTH * SAMPLES;
-    // a thread for each sample; a loop, because its instructions come from far away, once for each launch
+    // a thread for each sample; a loop, because its instructions are not in the cache, once for each launch
     const float factor = scale * Faint<unsigned char>::BACK, mean = 1.0f / static_cast<float>(batch);
     double loss = 0.0;
     int hit = 0;

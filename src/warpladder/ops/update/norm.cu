@@ -12,8 +12,8 @@ extern "C" __global__ void norm_squares(const float* __restrict__ g, double* __r
     if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
-// g[i] *= limit / (norm + 1e-6) where that is below 1; every block adds the parts (gridDim.x,) again, in one order.
-// Zeros stay zero: those between tensors are written once, and a NaN there would stay.
+// g[i] *= limit / (norm + 1e-6) if this is below 1; every block adds the parts (gridDim.x,) again, in one order.
+// Zeros stay zero: those between tensors are written once, and a NaN in one would stay.
 extern "C" __global__ void norm_scale(float* __restrict__ g, const double* __restrict__ parts, long long count,
     float limit) {
     __shared__ double shared[BLOCK_MOST];

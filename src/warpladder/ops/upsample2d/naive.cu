@@ -13,7 +13,7 @@ extern "C" __global__ void upsample2d_forward(const float* __restrict__ x, float
     }
 }
 
-// dx[n, c, r, t] = sum of dy over the s * s pixels that show it, row by row. Bound by memory.
+// dx[n, c, r, t] = sum of dy over the s * s pixels copied from it, row by row. Bound by memory.
 extern "C" __global__ void upsample2d_backward(const float* __restrict__ dy, float* __restrict__ dx, int size, int n,
     int h, int w, int scale) {
     const int index = thread_number();

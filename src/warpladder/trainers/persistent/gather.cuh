@@ -1,5 +1,5 @@
-// A batch's samples and labels on their way from the training set to the batch's own memory. Numbers are requested at
-// one place of a step and stored at a later one, so that no thread waits for them.
+// Copies of a batch's samples and labels from the training set to the batch's own memory. Numbers are loaded at
+// one point of a step and stored at a later one, so that no thread waits for them.
 #pragma once
 #include "order.cuh"
 
@@ -43,7 +43,7 @@ struct Choice {
 
 // The warps that share a batch's samples: all of the grid, which spreads them over all blocks.
 struct ByGrid {
-    // The first sample of this warp, from it to the warp's next one, and the end of those that its warps share.
+    // First sample of this warp, distance to the warp's next one, and end of the samples that its warps share.
     static __device__ __forceinline__ int first() { return blockIdx.x + threadIdx.x / 32 * gridDim.x; }
     static __device__ __forceinline__ int stride() { return blockDim.x / 32 * gridDim.x; }
     static __device__ __forceinline__ int end(int n) { return n; }
@@ -61,13 +61,13 @@ struct ByCluster {
     }
 };
 
-// Another place that a sample's quads go to: none.
+// Empty additional destination of a sample's quads.
 struct Nowhere {
     __device__ __forceinline__ void operator()(int sample, int e, const float4& v) const {}
 };
 
-// The gathering of batches of samples of SIZE numbers into rows that are LINE floats apart. A warp takes a sample: its
-// place in the order is found once. Each lane requests HELD quads of the warp's first sample ahead, and the rest when
+// Gathering of batches of samples of SIZE numbers into rows that are LINE floats apart. A warp takes a sample: it
+// computes its index in the order once. Each lane loads HELD quads of the warp's first sample ahead, and the rest when
 // it stores them. Warps: the warps that share the samples.
 template <class Pixel, int SIZE, int LINE, int HELD, class Warps = ByGrid>
 struct Gather {
@@ -80,7 +80,7 @@ struct Gather {
     const int* rows = nullptr;                  // the batch's samples
     Quad<Pixel> held[HELD];
 
-    // Request the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
+    // Load the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
     __device__ __forceinline__ int start(int step) {
         rows = choice.of(step);
         n = choice.size(step);
@@ -96,7 +96,7 @@ struct Gather {
         return n;
     }
 
-    // Store it: x (n, LINE), target (n,), and each quad where `also` puts it.
+    // Store the batch: x (n, LINE), target (n,), and each quad where `also` stores it.
     template <class Also = Nowhere>
     __device__ __forceinline__ void finish(float* x, int* target, const Also& also = Also()) const {
         const int first = Warps::first(), end = Warps::end(n);
@@ -138,7 +138,7 @@ private:
         return found;
     }
 
-    // One product in float32 for each number, as every gathering kernel has it. The one after the last number stays.
+    // Scale each number by one float32 product, as every gathering kernel. The number after the last one stays.
     template <class Also>
     __device__ __forceinline__ void store(
         float* x, int sample, int quad, const Quad<Pixel>& found, const Also& also

@@ -1,12 +1,12 @@
-// The phases of a step of a cluster that takes some samples through all layers, with weights and activations in shared
+// Phases of a step of a cluster that computes some samples through all layers, with weights and activations in shared
 // memory. Each of BLOCKS blocks computes a slice of a layer's outputs for the cluster's n samples, and writes it into
 // the shared memory of all. A slice of the weights is read once a step, by outputs for the forward pass and by inputs
-// for the gradients; outputs and gradients go to global memory as well, where the weight gradients read them
+// for the gradients; outputs and gradients are also stored in global memory, for the weight gradients
 // (phases.cuh).
 #pragma once
 #include "phases.cuh"
 
-// Floats from row to row in shared memory: quads, an odd number of them, so that neighbouring rows begin in other
+// Pitch in floats of a row in shared memory: quads, an odd number of them, so that neighbouring rows begin in other
 // banks. Weights have the bias after the last input. Activations and gradients end in zeros up to a quad.
 __device__ constexpr int held_line(int features) { return ((features + 3) / 4 | 1) * 4; }
 
@@ -17,7 +17,7 @@ __device__ __forceinline__ int first_of_slice() {
     return BLOCKS == 1 ? 0 : static_cast<int>(blockIdx.x % BLOCKS) * slice(FEATURES, BLOCKS);
 }
 
-// Floats from row to row of weights that are held for the gradient by the inputs; a block alone reads its only copy.
+// Pitch in floats of a row of weights for the gradient by the inputs; a block alone reads its only copy.
 __device__ constexpr int inputs_line(int inputs, int blocks) {
     return blocks == 1 ? held_line(inputs + 1) : slice(inputs, blocks) + 4;
 }
@@ -34,7 +34,7 @@ __device__ __forceinline__ void hold(float* to, const float* from, int rows, int
     commit_copies();
 }
 
-// The block's slice by outputs of w (OUT, IN + 1).
+// Copy the block's slice by outputs of w (OUT, IN + 1).
 template <int IN, int OUT, int BLOCKS>
 __device__ __forceinline__ void hold_outputs(float* to, const float* w) {
     const int first = min(first_of_slice<OUT, BLOCKS>(), OUT);
@@ -43,7 +43,7 @@ __device__ __forceinline__ void hold_outputs(float* to, const float* w) {
     );
 }
 
-// A block's slice of the weights by inputs: (OUT, slice), OUT in whole quads.
+// Copy the block's slice of the weights by inputs: (OUT, slice), OUT in whole quads.
 template <int IN, int OUT, int BLOCKS>
 __device__ __forceinline__ void hold_inputs(float* to, const float* w) {
     const int first = min(first_of_slice<IN, BLOCKS>(), line(IN));
@@ -60,7 +60,7 @@ __device__ __forceinline__ void ready() {
 }
 
 // A factor of a product in shared memory, as Rows of product.cuh: STRIDE floats from row to row, and `count` lines.
-// Lines beyond them are the last one once more.
+// Lines beyond them repeat the last one.
 template <int STRIDE_, bool K_INSIDE_>
 struct HeldRows {
     static constexpr int STRIDE = STRIDE_;
@@ -68,7 +68,7 @@ struct HeldRows {
     const float* numbers;
     int count;
 
-    // Where the thread's four lines begin, those of its place in a tile of LINES lines from line0 on.
+    // Addresses of the thread's four lines, in a tile of LINES lines from line0 on.
     template <int LINES>
     __device__ __forceinline__ void find(const float* (&at)[4], int line0, int place) const {
 #pragma unroll
@@ -90,7 +90,7 @@ struct HeldRows {
     }
 };
 
-// One tile of a product of factors in shared memory, as `multiply` of product.cuh; its parts go to `parts`.
+// One tile of a product of factors in shared memory, as `multiply` of product.cuh; partial sums are stored in `parts`.
 template <class T, class A, class B>
 __device__ __forceinline__ Sums<T> multiply_held(const A& a, const B& b, int m0, int n0, int depth, float* parts) {
     const int place = threadIdx.x % T::PLACES, group = threadIdx.x / T::PLACES;
@@ -116,7 +116,7 @@ __device__ __forceinline__ Sums<T> multiply_held(const A& a, const B& b, int m0,
     return {parts};
 }
 
-// f(sum, m, s) for each of this thread's numbers of a product: row m < n and column s of the slice.
+// Call f(sum, m, s) for each of this thread's numbers of a product: row m < n and column s of the slice.
 template <class T, int SLICE, class A, class B, class F>
 __device__ __forceinline__ void each_product(const A& a, const B& b, int n, int depth, float* parts, const F& f) {
     for (int m0 = 0; m0 < n; m0 += T::ROWS)
@@ -189,7 +189,7 @@ __device__ __forceinline__ void spread(const float* own, float* rows, int n, con
     }
 }
 
-// What the gather adds for each quad of a sample: it goes to the rows x (n, held_line) of all blocks of the cluster,
+// Additional destination of each quad of a sample: the rows x (n, held_line) of all blocks of the cluster,
 // whose samples begin with number `from` of the batch.
 template <int FEATURES, int BLOCKS>
 struct SpreadSample {
@@ -204,8 +204,8 @@ struct SpreadSample {
     }
 };
 
-// The block's slice of y = x w^T + b, and max(y, 0) with RELU. It stays in `own` (n, slice), goes to the rows y of all
-// blocks, and to `out` (n, line(OUT)) in global memory unless that is null.
+// Block's slice of y = x w^T + b, and max(y, 0) with RELU. It is stored in `own` (n, slice), in the rows y of all
+// blocks, and in `out` (n, line(OUT)) in global memory unless null.
 template <class T, int IN, int OUT, int BLOCKS, bool RELU, class To>
 __device__ __noinline__ void held_forward(
     const float* x, const float* w, float* own, float* y, float* out, float* parts, int n, To to
@@ -224,8 +224,8 @@ __device__ __noinline__ void held_forward(
     spread<OUT, BLOCKS>(own, y, n, to);
 }
 
-// The block's slice of dx = g w; with RELU zero where the layer's input `x`, of the same slice, is not positive. It
-// goes to the rows dx of all blocks and to `out` (n, line(IN)) in global memory.
+// Block's slice of dx = g w; with RELU zero where the layer's input `x`, of the same slice, is not positive. It
+// is stored in the rows dx of all blocks and in `out` (n, line(IN)) in global memory.
 template <class T, int IN, int OUT, int BLOCKS, bool RELU, class To>
 __device__ __noinline__ void held_input_gradient(
     const float* g, const float* w, const float* x, float* own, float* dx, float* out, float* parts, int n, To to
@@ -278,8 +278,8 @@ __device__ __noinline__ void held_cross_entropy(
     store_losses(parts, 0, loss, hit, lost, hits);
 }
 
-// The block's slice of the last layer's outputs, and their mean squared error against `target`, as `reconstruct` of
-// phases.cuh: the gradient by the outputs before a ReLU goes to the rows g of all blocks and to `out`.
+// Block's slice of the last layer's outputs, and their mean squared error against `target`, as `reconstruct` of
+// phases.cuh: the gradient by the outputs before a ReLU is stored in the rows g of all blocks and in `out`.
 template <class T, int IN, int OUT, int BLOCKS, bool RELU, class To>
 __device__ __noinline__ void held_reconstruct(
     const float* x, const float* w, const float* target, const int* rows, float* own, float* g, float* out,

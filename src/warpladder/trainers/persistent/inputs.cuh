@@ -1,7 +1,7 @@
-// One layer whose inputs are divided over a cluster: BLOCKS blocks, each with the weights of a slice of the inputs,
-// which stay in its shared memory for the whole launch. A step has two waits. Each block multiplies its slice of the
-// batch, and sends the partial outputs to the blocks that own the samples; these add them up, and send the gradient by
-// the outputs to all; each block steps its weights. The bias is the weight of one more input, which is one.
+// Layer whose inputs are divided over a cluster: BLOCKS blocks, each with the weights of a slice of the inputs
+// in its shared memory for the whole launch. A step has two waits. Each block multiplies its slice of the
+// batch, and sends the partial outputs to the blocks that own the samples; these add them, and send the gradient by
+// the outputs to all; each block updates its weights. The bias is the weight of one more input, which is one.
 //
 // Shapes: n samples of at most BATCH, IN inputs and OUT outputs. x (n, LINE), weights and slots (OUT, LINE), g and
 // logits (n, G_LINE).
@@ -28,8 +28,8 @@ struct Division {
     }
 };
 
-// Parameters or one of the slots of the layer between the flat array, weight (OUT, IN) at w_at and bias (OUT,) at b_at,
-// and the block's slice in shared memory.
+// Copies parameters or one of the slots of the layer between the flat array, weight (OUT, IN) at w_at and bias (OUT,)
+// at b_at, and the block's slice in shared memory.
 template <class D, bool INTO_SLICE>
 __device__ __forceinline__ void move_slice(float* flat, float* own, int w_at, int b_at) {
     for (int i = threadIdx.x; i < D::OUT * D::SLICE; i += THREADS) {
@@ -40,7 +40,7 @@ __device__ __forceinline__ void move_slice(float* flat, float* own, int w_at, in
     }
 }
 
-// The gathering of the block's slice of a batch's samples. Each thread requests HELD quads ahead.
+// Gathering of the block's slice of a batch's samples. Each thread loads HELD quads ahead.
 template <class Pixel, class D, int HELD>
 struct SliceGather {
     const Pixel* samples;
@@ -51,7 +51,7 @@ struct SliceGather {
     int n = 0, label = 0, ahead = -1;  // ahead: the thread's first sample of the next step
     Quad<Pixel> held[HELD];
 
-    // Request the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
+    // Load the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
     __device__ __forceinline__ int start(int step) {
         const int* const chosen = choice.of(step);
         n = choice.size(step);
@@ -69,7 +69,7 @@ struct SliceGather {
         return n;
     }
 
-    // Store it: x (n, LINE) with a one after the last input, and zeros up to whole quads of rows; target (n,).
+    // Store the batch: x (n, LINE) with a one after the last input, and zeros up to whole quads of rows; target (n,).
     __device__ __forceinline__ void finish(float* x, int* target) const {
 #pragma unroll
         for (int k = 0; k < HELD; ++k) {
@@ -110,7 +110,8 @@ private:
     }
 };
 
-// Partial outputs of the block's inputs: those of sample m go to its owner's `received` (BLOCKS, ROWS, G_LINE).
+// Partial outputs of the block's inputs: those of sample m are stored in its owner's `received` (BLOCKS, ROWS,
+// G_LINE).
 template <class T, class D, class To>
 __device__ __noinline__ void partial_outputs(
     const float* x, const float* w, float* received, float* parts, int n, To to
@@ -136,8 +137,8 @@ struct alignas(16) Loss {
     long long hits;
 };
 
-// The owner's part: outputs, softmax cross-entropy, and the gradient by the outputs before a ReLU, which goes to the
-// rows g of all blocks. The sum of the own samples' losses goes to the first block. outputs: (ROWS, G_LINE).
+// Owner's computation: outputs, softmax cross-entropy, and the gradient by the outputs before a ReLU, which is stored
+// in the rows g of all blocks. The sum of its samples' losses is sent to the first block.
 template <class D, bool RELU, class To>
 __device__ __noinline__ void owned_losses(
     const float* received, const int* label, float* outputs, float* g, float* losses, int n, To to
@@ -182,7 +183,7 @@ __device__ __noinline__ void owned_losses(
     }
 }
 
-// The batch's mean loss and its count of correct samples, by one thread of the first block.
+// Mean loss of the batch and its number of correct samples, by one thread of the first block.
 template <class D>
 __device__ __forceinline__ void write_losses(const float* losses, int n, double* loss, long long* correct) {
     if (D::rank() != 0 || threadIdx.x != 0) return;
@@ -196,8 +197,7 @@ __device__ __forceinline__ void write_losses(const float* losses, int n, double*
     *correct = count;
 }
 
-// dw = g^T x of the block's inputs, and the step of its weights w, with slots v and u (null where there are fewer).
-// Rows of g beyond the batch are finite, and those of x zero.
+// dw = g^T x of the block's inputs, and the update of its weights w, with slots v and u (null if there are fewer).
 template <class T, class D, class Rule>
 __device__ __noinline__ void step_slice(
     const float* g, const float* x, Stepper<Rule> stepper, float* parts, int n

@@ -1,12 +1,12 @@
-// Layout of a net's arrays while it trains: every row begins at a multiple of 16 bytes, and biases are columns.
+// Layout of a net's arrays during training: every row begins at a multiple of 16 bytes, and biases are columns.
 #pragma once
 
-// Floats from row to row of an array of so many features: the features, one number for the bias, zeros up to 16 bytes.
-// Activations have a one there, weights the bias, gradients by outputs a zero.
+// Pitch in floats of a row of `features` features: the features, one number for the bias, zeros up to 16 bytes.
+// Activations have a one in place of the bias, gradients by outputs a zero.
 __device__ constexpr int line(int features) { return (features + 4) / 4 * 4; }
 
-// The parameters or one of the slots of a Linear layer: weight (OUT, IN) and bias (OUT,) between the flat array, at
-// w_at and b_at, and `rows` (OUT, line(IN)). INTO_ROWS: true before training, false after it.
+// Copies the parameters or one of the slots of a Linear layer: weight (OUT, IN) and bias (OUT,) between the flat array,
+// at w_at and b_at, and `rows` (OUT, line(IN)). INTO_ROWS: true before training, false after it.
 template <int IN, int OUT, bool INTO_ROWS>
 __device__ __forceinline__ void move_rows(float* flat, float* rows, int w_at, int b_at, int thread, int threads) {
     for (int i = thread; i < OUT * (IN + 1); i += threads) {

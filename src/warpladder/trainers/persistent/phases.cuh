@@ -1,7 +1,7 @@
-// The phases of a training step of Linear layers, each divided over the blocks of a team tile by tile: forward, loss,
+// Phases of a training step of Linear layers, each divided over the blocks of a team tile by tile: forward, loss,
 // input gradient, and weight gradient with the optimizer's step. Between a phase and one that needs its results all
-// blocks meet (team.cuh). A phase returns its number of tiles. It is a function of its own, not inlined: layers of
-// equal shapes share one, and a deep net compiles in seconds.
+// blocks wait for each other (team.cuh). A phase returns its number of tiles. It is a separate function, not inlined:
+// layers of equal shapes share one, and a deep net compiles in seconds.
 //
 // Shapes: n samples, of a batch or of the part of it that a cluster takes, IN and OUT features of a layer. x (n, IN), y
 // and its gradient g (n, OUT), weight with bias w (OUT, IN + 1). Rows are line(features) floats apart, and those of x
@@ -19,10 +19,10 @@ using Values = Rows<line(FEATURES), true>;
 template <int FEATURES>
 using Transposed = Rows<line(FEATURES), false>;
 
-// How many tiles of a size cover a length.
+// Number of tiles of a size that cover a length.
 __device__ __forceinline__ int pieces(int length, int size) { return (length + size - 1) / size; }
 
-// A thread's numbers of a tile, one after the other: f(k, i) for its k-th, number i of the tile row by row.
+// Calls f(k, i) for a thread's numbers of a tile: its k-th, which is number i of the tile, row by row.
 template <class T, class F>
 __device__ __forceinline__ void each_number(const F& f) {
 #pragma unroll
@@ -30,7 +30,7 @@ __device__ __forceinline__ void each_number(const F& f) {
         if (T::SIZE % THREADS == 0 || threadIdx.x + k * THREADS < T::SIZE) f(k, threadIdx.x + k * THREADS);
 }
 
-// The parameters with the optimizer's slots (null where it has fewer), and the step of one of them. Gradients are
+// Parameters with the optimizer's slots (null if it has fewer), and the update of one of them. Gradients are
 // clipped to [-limit, limit]; infinity does not clip.
 template <class Rule>
 struct Stepper {
@@ -38,7 +38,7 @@ struct Stepper {
     float limit;
     Rule rule;
 
-    // A parameter and its slots in registers: requested before the gradient is known, so that no thread waits for them.
+    // Parameter and its slots in registers, loaded before the gradient is known, so that no thread waits for them.
     struct Held {
         float w, a, b;
     };
@@ -87,13 +87,13 @@ __device__ __noinline__ int forward(Blocks team, const float* x, const float* w,
     return tiles;
 }
 
-// Losses and hits of a batch's tiles, before they are added up: (tiles,). lost: null where the loss is not computed.
+// Losses and hits of a batch's tiles before they are summed: (tiles,). lost: null without a loss.
 struct Parts {
     double* lost;
     long long* hits;
 };
 
-// Store the losses and hits of the block's warps as one tile's, added up in the order of the warps. lost, hits: shared
+// Store the losses and hits of the block's warps as one tile's, summed in the order of the warps. lost, hits: shared
 // (THREADS / 32,).
 __device__ __forceinline__ void store_losses(Parts parts, int tile, double loss, int hit, double* lost, int* hits) {
     if (threadIdx.x % 32 == 0) lost[threadIdx.x / 32] = loss, hits[threadIdx.x / 32] = hit;
@@ -108,8 +108,8 @@ __device__ __forceinline__ void store_losses(Parts parts, int tile, double loss,
     __syncthreads();
 }
 
-// Softmax cross-entropy of a row of OUT logits in shared memory by one warp: the gradient by the logits goes to g
-// (OUT,), zero with RELU where the logit is not positive. Every lane gets the loss, and whether the largest logit is
+// Softmax cross-entropy of a row of OUT logits in shared memory by one warp: stores the gradient by the logits in g
+// (OUT,), zero with RELU where the logit is not positive. Every lane gets the loss, and true if the largest logit is
 // the label's.
 template <int OUT, bool RELU>
 __device__ __forceinline__ void cross_entropy(
@@ -138,7 +138,7 @@ __device__ __forceinline__ void cross_entropy(
     hit = best == label;
 }
 
-// The last layer and cross-entropy: g, the gradient by its outputs before a ReLU. A tile has all OUT classes. label:
+// Last layer and cross-entropy: g, the gradient by its outputs before a ReLU. A tile has all OUT classes. label:
 // (n,). batch: samples of the whole batch, over which the loss is a mean.
 template <class T, int IN, int OUT, bool RELU>
 __device__ __noinline__ int classify(
@@ -175,7 +175,7 @@ __device__ __noinline__ int classify(
     return tiles;
 }
 
-// The last layer and the mean squared error between its outputs and `target`: g, the gradient by its outputs before a
+// Last layer and the mean squared error between its outputs and `target`: g, the gradient by its outputs before a
 // ReLU. target: (n, line(OUT)), the batch's samples; with `rows` (n,) the data set's targets, OUT numbers a row.
 template <class T, int IN, int OUT, bool RELU>
 __device__ __noinline__ int reconstruct(
@@ -234,7 +234,7 @@ __device__ __noinline__ int input_gradient(
     return tiles;
 }
 
-// The steps of a tile's biases, whose gradients are the sums of g's columns o0 to o0 + ROWS - 1.
+// Updates of a tile's biases, whose gradients are the sums of g's columns o0 to o0 + ROWS - 1.
 template <class T, int IN, int OUT, class Rule>
 __device__ __forceinline__ void bias_gradient(const float* g, const Stepper<Rule>& stepper, int o0, int n) {
     constexpr int PARTS = THREADS / T::ROWS;
@@ -253,8 +253,8 @@ __device__ __forceinline__ void bias_gradient(const float* g, const Stepper<Rule
     __syncthreads();
 }
 
-// dw = g^T x, with db, the sums of g's columns, as its last column; each parameter makes its step as soon as its
-// gradient is complete. SEPARATE: true if tiles have no such column, and those of the first inputs step the biases.
+// dw = g^T x, with db, the sums of g's columns, as its last column; each parameter is updated as soon as its gradient
+// is complete. SEPARATE: true if tiles have no such column, and the tiles of the first inputs update the biases.
 template <class T, int IN, int OUT, bool SEPARATE, class Rule>
 __device__ __noinline__ int weight_gradient(
     Blocks team, const float* g, const float* x, Stepper<Rule> stepper, int n
@@ -282,8 +282,8 @@ __device__ __noinline__ int weight_gradient(
     return tiles;
 }
 
-// The batch's mean loss and its count of correct samples, from the parts of `tiles` tiles; one block writes them.
-// numbers: what the loss is a mean over.
+// Mean loss of the batch and its number of correct samples, from the parts of `tiles` tiles; one block writes them.
+// numbers: number of terms of the mean.
 __device__ __forceinline__ void write_loss(
     Blocks team, Parts parts, int tiles, long long numbers, double* loss, long long* correct
 ) {

@@ -1,8 +1,8 @@
 // One tile of a matrix product, computed by one block in fp32: c[m, n] = sum over k of a[m, k] * b[n, k].
 //
-// Pieces of both factors travel to shared memory while the block computes with the piece before. A thread sums up 4 x 4
-// numbers of the tile in registers. A small tile needs few threads: several groups of threads then hold the whole tile
-// each and divide k among themselves; their sums are added in a fixed order.
+// Pieces of both factors are copied to shared memory while the block computes with the previous piece. A thread sums up
+// 4 x 4 numbers of the tile in registers. A small tile needs few threads: several groups of threads then hold the whole
+// tile each and divide k among themselves; their sums are added in a fixed order.
 #pragma once
 #include "async.cuh"
 #include "warp.cuh"
@@ -38,8 +38,8 @@ struct Panel {
     static constexpr int INNER = K_INSIDE ? DEPTH : LINES, STRIDE = INNER + 4;
     static constexpr int SIZE = (K_INSIDE ? LINES : DEPTH) * STRIDE;
 
-    // Start the copy of k0 to k0 + depth - 1 of the lines from line0 on; depth is a multiple of four. Zeros take the
-    // place of what lies beyond the matrix. A thread keeps to one column of quads, so that an address is one addition.
+    // Start the copy of k0 to k0 + depth - 1 of the lines from line0 on; depth is a multiple of four. Numbers
+    // beyond the matrix are zeros. A thread copies one column of quads, so that an address is one addition.
     template <class Factor>
     static __device__ __forceinline__ void copy(float* panel, const Factor& factor, int line0, int k0, int depth) {
         // quads of a row, rows that all threads copy at a time
@@ -109,7 +109,7 @@ struct Sums {
     }
 };
 
-// Write a thread's 4 x 4 sums to shared memory; where a warp has several groups, their sums are added up before.
+// Write a thread's 4 x 4 sums to shared memory; if a warp has several groups, their sums are added first.
 template <class T, class PanelA, class PanelB>
 __device__ __forceinline__ void store_sums(float (&sum)[16], int down, int across, float* parts) {
     Share share = {0, 16};
@@ -124,7 +124,7 @@ __device__ __forceinline__ void store_sums(float (&sum)[16], int down, int acros
 }
 
 // The tile whose first row is m0 and whose first column is n0, summed over 0 <= k < depth. Every thread calls it, and
-// passes a barrier after it has read the sums.
+// must pass a barrier after reading the sums.
 template <class T, class A, class B>
 __device__ __forceinline__ Sums<T> multiply(const A& a, const B& b, int m0, int n0, int depth) {
     using PanelA = Panel<T::ROWS, T::DEPTH, A::K_INSIDE>;

@@ -1,4 +1,4 @@
-// The blocks that train together, and how they wait for each other.
+// Blocks that train together, and their waits for each other.
 #pragma once
 #include "bulk.cuh"
 #include "sync.cuh"
@@ -6,18 +6,18 @@
 // Cycles after which a wait for other blocks gives up: about two seconds, a thousand times the longest step.
 constexpr long long PATIENCE = 4000000000;
 
-// Blocks that divide the tiles of a phase among them: number `block` of `blocks`.
+// Blocks that divide the tiles of a phase: number `block` of `blocks`.
 struct Blocks {
     int block, blocks;
 
-    // Number the blocks anew after a phase of this many tiles: the next phase before the same wait begins with a block
-    // that has fewer of them.
+    // Renumber the blocks after a phase with `tiles` tiles: the next phase before the same wait begins with a block
+    // that has had fewer tiles.
     __device__ __forceinline__ void passed(int tiles) { block = (block + blocks - tiles % blocks) % blocks; }
 };
 
 #if !defined(__CUDA_EMU__) || defined(POLLED_WAITS)
 
-// One more arrival, after all that the block has written.
+// Add an arrival, after all that the block has written.
 __device__ __forceinline__ void add_release(unsigned* count) {
 #ifdef __CUDA_EMU__
     __threadfence();
@@ -29,8 +29,8 @@ __device__ __forceinline__ void add_release(unsigned* count) {
 
 #endif
 
-// The blocks of one cluster, SIZE of them. A block alone waits for its own threads. An arrival cannot be lost here: the
-// hardware counts threads, and one that has ended counts as arrived.
+// The blocks of one cluster, SIZE of them. A block alone waits for its own threads. An arrival cannot be lost: the
+// hardware counts threads, and a thread that has ended is counted as arrived.
 template <int SIZE>
 struct ClusterTeam : Blocks {
     __device__ ClusterTeam() : Blocks{static_cast<int>(blockIdx.x % SIZE), SIZE} {}
@@ -70,7 +70,7 @@ static __device__ __noinline__ void report_lost(unsigned* arrived, int number, i
 }
 
 // All blocks of the grid. They count their arrivals in arrived[0], zero before the launch. A wait is two calls,
-// arrive() after a block's results are written, and wait() before it needs those of others: what lies between costs
+// arrive() after a block's results are written, and wait() before it needs the others' results: work in between costs
 // nothing while others are late. A wait that others do not end within PATIENCE is reported in arrived[1] to [3]: its
 // number in a step plus one, the step, and the block. No block waits again after that, so that the launch ends.
 struct GridTeam : Blocks {

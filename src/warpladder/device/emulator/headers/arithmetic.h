@@ -79,7 +79,7 @@ inline void __sincosf(float x, float* s, float* c) { *s = sinf(x), *c = cosf(x);
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 
-// Rounded to nearest, each by itself.
+// Rounded to nearest, each separately.
 inline float __fadd_rn(float a, float b) { return emu::rounded(emu::rounded(a) + emu::rounded(b)); }
 inline float __fsub_rn(float a, float b) { return emu::rounded(emu::rounded(a) - emu::rounded(b)); }
 inline float __fmul_rn(float a, float b) { return emu::rounded(a * b); }

@@ -1,4 +1,4 @@
-// Asynchronous copies, for the helpers in device/include/async.cuh. AddressSanitizer sees the kernel's own code alone,
+// Asynchronous copies, for the helpers in device/include/async.cuh. AddressSanitizer checks only the kernel's own code,
 // so in its mode a copy is made at once.
 #pragma once
 #include "interface.h"

@@ -14,7 +14,7 @@ template <class T> using as = typename Same<T>::type;  // no deduction from this
 template <class T> using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4,
     uint32_t, uint16_t>>;
 
-// A thread that finds the same value at the same address again and again polls: others must run.
+// A thread that finds the same value at the same address repeatedly polls: others must run.
 EMU_INLINE void polled(const void* address, uint64_t found) {
     Thread& me = *current;
     if (me.polled == address && me.found == found) {

@@ -28,7 +28,7 @@ inline float half_value(unsigned short h) {
 
 struct __half_raw { unsigned short x; };
 
-// The body of a 16-bit floating-point type: what both of them have.
+// Body of a 16-bit floating-point type, common to both types.
 #define EMU_SHORT_FLOAT(Type, to_bits, to_value)                                                                   \
     unsigned short bits;                                                                                           \
     Type() = default;                                                                                              \

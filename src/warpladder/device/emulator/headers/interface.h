@@ -1,7 +1,7 @@
 // Interface between compiled kernels and the runtime; device/emulator/kernel.py has the same structures in Python.
 //
-// Each mode (fast, check, asan) has a runtime of its own, a shared library; a .cu file becomes a shared library
-// that is linked with it. EMU_CHECK and EMU_ASAN are defined for the modes of these names, here and there.
+// Each mode (fast, check, asan) has a separate runtime, a shared library; a .cu file becomes a shared library
+// that is linked with it. EMU_CHECK and EMU_ASAN are defined for the modes of these names, in both libraries.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace emu {
 
-// A kernel's view of its block. `shared` is the block's shared memory: static variables first, then the dynamic
+// Block in a kernel's view. `shared` is the block's shared memory: static variables first, then the dynamic
 // part.
 struct BlockView {
     uint3 index;
@@ -73,7 +73,7 @@ struct Layout {
     unsigned bytes;
 };
 
-// A pointer argument's array, or a __constant__ variable, as the checker knows it.
+// A pointer argument's array, or a __constant__ variable, in the checker's description.
 struct View {
     uint64_t low, bytes;
     const char* name;
@@ -150,7 +150,7 @@ EMU_EXPORT unsigned emu_ballot(unsigned mask, int predicate, const char* name, c
 EMU_EXPORT unsigned emu_match(unsigned mask, uint64_t value, const char* name, const char* file, int line);
 EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file,
     int line);
-// Lanes of the warp that come to this line too before anything else can go on.
+// Lanes of the warp that reach this line before no other thread can run.
 EMU_EXPORT unsigned emu_converged(const char* file, int line);
 EMU_EXPORT void emu_collective(unsigned mask, void* payload, emu::Combine combine, const char* name, const char* file,
     int line);
@@ -160,16 +160,16 @@ EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, const emu
     const char* file, int line);
 EMU_EXPORT void emu_multiply_doubles(double* d, const double* a, const double* b, const emu::Fragments& how,
     const char* name, const char* file, int line);
-// One lane's share of `count` matrices of 8 x 8 numbers of 16 bits, of which it brings a row.
+// One lane's share of `count` matrices of 8 x 8 numbers of 16 bits; the lane passes the address of a row.
 EMU_EXPORT void emu_load_matrices(unsigned* out, const void* row, int count, int turned, const char* file, int line);
 
-// Copies that run while the thread goes on: `size` bytes, of which the first `bytes` are read and the others 0.
+// Copies that run while the thread continues: `size` bytes, of which the first `bytes` are read and the others 0.
 EMU_EXPORT void emu_copy(void* to, const void* from, unsigned bytes, unsigned size);
 EMU_EXPORT void emu_commit_copies();
 EMU_EXPORT void emu_wait_for_copies(unsigned pending);
 
-// Barriers in shared memory that count arrivals and bytes, and tiles whose bytes arrive there. rank: of the block of
-// the cluster, -1 for the own one. blocks: a bit for each block of the cluster that gets the tile, 0 for the own one
+// Barriers in shared memory that count arrivals and bytes, and tiles whose bytes they count. rank: number of the block
+// in the cluster, -1 for the own one. blocks: a bit for each block of the cluster that gets the tile, 0 for the own one
 // alone.
 EMU_EXPORT void emu_phase_init(void* barrier, unsigned count, const char* file, int line);
 EMU_EXPORT void emu_phase_arrive(void* barrier, unsigned bytes, int rank, const char* file, int line);

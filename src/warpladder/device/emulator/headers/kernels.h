@@ -10,7 +10,7 @@ namespace emu {
 
 template <auto kernel> struct Call;
 template <class... A, void (*kernel)(A...)> struct Call<kernel> {
-    // The current thread, and as long as the block is calm those that begin after it, all on this stack.
+    // Run the current thread, and as long as the block is calm the threads that begin after it, all on this stack.
     EMU_UNSEEN static void threads(A... arguments) {
         BlockView& block = *current->block;
         char* first = block.first;
@@ -31,7 +31,7 @@ template <class... A, void (*kernel)(A...)> struct Call<kernel> {
     EMU_UNSEEN static void run(void** arguments) { with(arguments, std::index_sequence_for<A...>{}); }
 };
 
-// Largest number of threads in a block, the first argument of __launch_bounds__; the others do not matter here.
+// Largest number of threads in a block, the first argument of __launch_bounds__; the others are not used.
 template <class... Others>
 constexpr int most_threads(int threads, Others...) {
     return threads;
@@ -39,7 +39,7 @@ constexpr int most_threads(int threads, Others...) {
 
 }  // namespace emu
 
-// Exported although nothing here calls it; -fwhole-program drops other unused functions.
+// Exported although nothing in this file calls it; -fwhole-program drops other unused functions.
 #define EMU_ENTRY __attribute__((externally_visible))
 #define EMU_KERNEL(number, ...) \
     EMU_EXPORT EMU_ENTRY void emu_kernel_##number(void** arguments) { emu::Call<(&__VA_ARGS__)>::run(arguments); }

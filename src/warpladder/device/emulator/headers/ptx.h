@@ -1,4 +1,4 @@
-// PTX instructions as functions, for what device/emulator/ptx.py writes in place of inline PTX.
+// PTX instructions as functions, which device/emulator/ptx/ writes in place of inline PTX.
 #pragma once
 #include "atomics.h"
 #include "barriers.h"

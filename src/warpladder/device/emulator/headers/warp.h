@@ -85,10 +85,10 @@ inline unsigned __reduce_or_sync(unsigned mask, unsigned v, EMU_HERE) {
 inline unsigned __reduce_xor_sync(unsigned mask, unsigned v, EMU_HERE) {
     return emu::reduce(mask, v, '^', "__reduce_xor_sync", file, line); }
 
-// Lanes need not run together, so a lane that runs alone is a correct answer, and the one that finds most bugs.
+// Lanes need not run together, so a single lane is a correct result, and the one that finds most bugs.
 inline unsigned __activemask() { return 1u << emu::lane(); }
 
-// Without a mask, as before Volta: of the lanes that have not left the kernel. CUDA has them no more.
+// Old shuffles without a mask, as before Volta: over the lanes that have not left the kernel. CUDA has removed them.
 #define EMU_OLD_SHUFFLE(name, I)                                                              \
     template <class T> inline T name(T value, I by, int width = 32, EMU_HERE) {                \
         return name##_sync(0xffffffffu, value, by, width, file, line);                         \

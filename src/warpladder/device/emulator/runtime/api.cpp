@@ -49,7 +49,7 @@ EMU_EXPORT void emu_fence([[maybe_unused]] int scope) {
 #endif
 }
 
-// A lane's value and its source lane; the result replaces the value.
+// Value of a lane and its source lane; the result replaces the value.
 struct Hand {
     uint64_t value;
     int source;

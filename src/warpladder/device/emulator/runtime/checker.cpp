@@ -1,4 +1,4 @@
-// Checks every access of a kernel thread: inside of an array, reads of written memory, ordered after earlier accesses.
+// Checker of every access of a kernel thread: within an array, to written memory, ordered after earlier accesses.
 // Called by the one OS thread of a checked launch.
 #ifdef EMU_CHECK
 #include <dlfcn.h>
@@ -162,7 +162,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
     }
 }
 
-// A copy that the thread has waited for counts as its write at this moment.
+// A copy for which the thread has waited is a write of the thread at this moment.
 void Checker::arrived(Thread& me, const void* pointer, size_t size) {
     uintptr_t address = uintptr_t(pointer);
     Region* region = find(me, address);

@@ -1,4 +1,4 @@
-// The checker, called by the one OS thread of a checked launch; other builds have an empty one.
+// Checker, called by the one OS thread of a checked launch; other builds have an empty one.
 #pragma once
 #include <map>
 #include <memory>
@@ -102,8 +102,8 @@ class Checker {
     uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
 
-    // Reads of unwritten memory, by place in the code. If a thread writes there later without waiting for the reader,
-    // the race is the fault.
+    // Reads of unwritten memory, by position in the code. If a thread writes to it later without waiting for the
+    // reader, the race is the fault.
     struct Unread {
         Report report;
         uintptr_t address;

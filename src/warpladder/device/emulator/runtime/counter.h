@@ -1,9 +1,10 @@
-// Counts of a launch by place in the code, in builds for metrics: what warps do, and what their accesses cost.
+// Counts of a launch by position in the code, in builds for metrics: instructions of warps, and costs of their
+// accesses.
 //
-// Each thread leaves a list of what it did: basic blocks that it entered and accesses that it made. When a block of
-// threads has ended, the lists of each warp's lanes are run together, as the hardware runs them: of all lanes the ones
-// at the lowest address in the code go on, with one step. So lanes that took another branch, or another number of turns
-// of a loop, come together after it.
+// Each thread writes a list of the basic blocks that it entered and of its accesses. When a block of
+// threads has ended, the lists of each warp's lanes are run together, as the hardware runs them: of all lanes those
+// at the lowest address in the code advance by one step. So lanes that took another branch, or another number of
+// iterations of a loop, join after it.
 #pragma once
 #include <cstdint>
 #include <map>

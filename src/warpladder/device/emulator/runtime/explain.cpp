@@ -1,4 +1,4 @@
-// Messages on threads that wait for ever, made in the thread that noticed it.
+// Messages on threads that wait for ever, made in the thread that detected it.
 #include <map>
 
 #include "worker.h"

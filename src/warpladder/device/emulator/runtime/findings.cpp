@@ -1,4 +1,4 @@
-// Messages of the checker, made in the thread that noticed the fault.
+// Messages of the checker, made in the thread that detected the fault.
 #ifdef EMU_CHECK
 #include "worker.h"
 

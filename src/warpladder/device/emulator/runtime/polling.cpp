@@ -1,4 +1,4 @@
-// Threads that wait for others by reading the same memory again and again must let them run. Kernel threads call this.
+// Threads that wait for others by reading the same memory repeatedly must let them run. Kernel threads call this.
 #include "worker.h"
 
 namespace emu {

@@ -1,5 +1,5 @@
 // Products of a warpgroup (wgmma), called by kernel threads. They are computed when the warpgroup waits for them, the
-// latest moment that a GPU may choose: later changes of their factors count, and sums read before have their old
+// latest moment that a GPU may choose: later changes of their factors are used, and sums read before have their old
 // values. They add as one warp's products do (tensor.cpp).
 #include "worker.h"
 

@@ -1,4 +1,4 @@
-// One launch, shared by all OS threads that work on it.
+// One launch, shared by all OS threads that run it.
 #pragma once
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-// The runtime in one piece, so that one call of the compiler builds it.
+// Runtime in one file, so that one call of the compiler builds it.
 #include "api.cpp"
 #include "atomics.cpp"
 #include "callouts.cpp"

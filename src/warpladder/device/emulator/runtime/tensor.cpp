@@ -1,16 +1,16 @@
 // Instructions of a whole warp, called by kernel threads: a step of a matrix product as tensor cores add it (mma), and
 // the loading of fragments (ldmatrix).
 //
-// NVIDIA does not document how tensor cores add. Two groups have found out by experiment, and compared programs with
-// GPUs of each generation bit for bit: F. A. Khattak and M. Mikaitis, "Accurate models of NVIDIA tensor cores",
-// arXiv:2512.07004, and P. Xie et al., "MMA-Sim", arXiv:2511.10909. Theirs is the model of Hopper here, for factors in
-// half, bf16 and tf32 and sums in fp32:
+// NVIDIA does not document the additions of tensor cores. Two groups have determined them by experiment, and compared
+// programs with GPUs of each generation bit for bit: F. A. Khattak and M. Mikaitis, "Accurate models of NVIDIA tensor
+// cores", arXiv:2512.07004, and P. Xie et al., "MMA-Sim", arXiv:2511.10909. The model of Hopper in this file is theirs,
+// for factors in half, bf16 and tf32 and sums in fp32:
 //   - products are exact;
 //   - the 16 products (8 of tf32) and the number that they are added to are shifted to the largest exponent among them
 //     (of a product: the sum of its factors' exponents), and digits below 25 binary places are cut off;
 //   - they are added without error, and the sum is cut off to the 24 bits of a float.
-// Ampere takes half as many products at a time and keeps 24 places. Nothing is rounded to nearest: errors point towards
-// zero, so they add up.
+// Ampere takes half as many products at a time and keeps 24 places. Nothing is rounded to nearest: all errors point
+// towards zero, so they add.
 #include "worker.h"
 
 using namespace emu;

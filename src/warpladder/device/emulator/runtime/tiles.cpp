@@ -1,5 +1,5 @@
-// The copy engine (TMA): copies of tiles and pieces from global to shared memory, counted by a barrier there. Kernel
-// threads request them; the thread that waits for the barrier carries them out.
+// Copy engine (TMA): copies of tiles and pieces from global to shared memory, counted by a barrier. Kernel
+// threads request them; the thread that waits for the barrier executes them.
 #include <optional>
 
 #include "worker.h"

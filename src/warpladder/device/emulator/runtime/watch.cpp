@@ -1,5 +1,5 @@
-// Places of the threads of a launch that does not end. Another OS thread (Python's) calls emu_stuck; a signal makes
-// each worker look at its own stack.
+// Positions of the threads of a launch that does not end. Another OS thread (Python's) calls emu_stuck; a signal makes
+// each worker inspect its own stack.
 #include <pthread.h>
 #include <signal.h>
 #include <unwind.h>

@@ -1,5 +1,5 @@
 // Convolutions of few inputs (colours), whose sums are too short for tiles of a matrix product: a thread holds the
-// pixels that it sees, or all weights of an output, in registers.
+// pixels under its windows, or all weights of an output, in registers.
 // Launched by `FewConvolution` and `FewGradient` of few_inputs.py.
 //
 // x: (n, C, h, w). w: (o, C, K, K). b: (o,). y, dy: (n, o, oh, ow).
@@ -45,7 +45,7 @@ constexpr int THREADS = 256;
 
 // The weight gradient without a pool. g is dy, or 0 where y (null without a ReLU) is not above 0. part: (parts, o,
 // columns), sums of g x over parts of `part_images` images, columns as in gemm_pixels.cuh. db_part: (parts, o), sums of
-// g. Block (output, part): threads take turns at the pixels, each with all weights of the output.
+// g. Block (output, part): threads take pixels in turn, each for all weights of the output.
 template <int C, int K>
 __global__ void __launch_bounds__(THREADS) correlate_few(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,

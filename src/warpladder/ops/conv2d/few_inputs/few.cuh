@@ -1,5 +1,5 @@
-// Registers of a thread in a convolution of few inputs (colours) and stride 1: what 2 x 2 pixels of an output see. x:
-// (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or after a 2 x 2 pool (n, o, oh / 2, ow / 2).
+// Registers of a thread in a convolution of few inputs (colours) and stride 1: pixels read by 2 x 2 pixels of an
+// output. x: (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or after a 2 x 2 pool (n, o, oh / 2, ow / 2).
 #pragma once
 #include "gemm_patches.cuh"
 #include "nan.cuh"
@@ -17,7 +17,7 @@ struct FewWeights {
     float4 weights4[OUTPUTS * PITCH / 4];
     float biases[OUTPUTS];
 
-    // Copies `count` of them, from number `first` on; by all threads of a block.
+    // Copies the weights and biases of `count` outputs, from output `first` on; by all threads of a block.
     __device__ __forceinline__ void bring(const float* w, const float* b, int first, int count) {
         float* weights = reinterpret_cast<float*>(weights4);
         for (int t = threadIdx.x; t < count * PITCH; t += blockDim.x)
@@ -32,7 +32,7 @@ struct FewSeen {
     static constexpr int SIDE = K + 1;
     float seen[C][SIDE][SIDE];
 
-    // `at`: the window of 2 x 2 pixels.
+    // Loads the pixels that the 2 x 2 window `at` reads.
     __device__ __forceinline__ FewSeen(const float* x, Place2d at, int h, int width, int padding) {
 #pragma unroll
         for (int channel = 0; channel < C; ++channel)
@@ -47,7 +47,7 @@ struct FewSeen {
                 }
     }
 
-    // The four pixels of one output.
+    // Sums of the four pixels of one output.
     __device__ __forceinline__ void sums(float (&sum)[4], const FewWeights<C, K>& of, int output) const {
         constexpr int WEIGHTS = FewWeights<C, K>::WEIGHTS, FOURS = FewWeights<C, K>::PITCH / 4;
 #pragma unroll

@@ -2,7 +2,7 @@
 // Launched by `FewImagesGradient` of few_inputs.py.
 //
 // As in sparse.cu only the neighbourhoods of argmax pixels are read. But a block has all windows of its outputs, a
-// thread for each, and so complete sums: no parts, and no launch that adds them.
+// thread for each, and so complete sums, without partials and without a launch that adds them.
 // instance: correlate_few_images<3, 3>
 #include "async.cuh"
 #include "parameter.cuh"

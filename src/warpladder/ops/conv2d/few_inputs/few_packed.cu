@@ -8,7 +8,7 @@
 constexpr int EACH = 8;  // outputs that a thread writes at once, 16 bytes; `chunk` is a multiple of it
 
 // Arguments as of convolve_few. packed: (n, rows, columns of y, o), bf16. The floats of y are written too: the next
-// layer sets its dx to 0 where they are not above 0, and rounding may make 0 of a number that is.
+// layer sets its dx to 0 where they are not above 0, and rounding may change a positive number to 0.
 template <int C, int K, int AFTER>
 __global__ void __launch_bounds__(128) convolve_few_packed(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,

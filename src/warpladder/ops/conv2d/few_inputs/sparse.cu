@@ -12,7 +12,7 @@ constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as ma
 // columns), as in gemm_weights.cu: columns (tap, channel). db_part: (parts, o). A lane has an output and all its C K K
 // numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has 32 outputs. Part blockIdx.x: images from
 // blockIdx.x / ranges * part_images on, and range blockIdx.x % ranges of the windows of each. Shared memory: `lines`
-// lines of each channel of the padded image, as many as a range sees; then 32 x 33 floats and bytes for each warp.
+// rows of each channel of the padded image, as many as a range reads; then 32 x 33 floats and bytes for each warp.
 template <int C, int K>
 __global__ void __launch_bounds__(256, 2) correlate_argmax(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(256, 2) correlate_argmax(
         }
         commit_copies();
         for (int window0 = begin; window0 < end; window0 += WINDOWS) {
-            // Read along the windows, stored along the outputs. All loads are under way before the first is waited for.
+            // Reads run along the windows, stores along the outputs. All loads are issued before the first wait.
             const long long at = (static_cast<long long>(sample) * o + output - lane) * windows + window0 + lane;
             const int outputs = window0 + lane < end ? o - output + lane : 0;
             int indices[WINDOWS];

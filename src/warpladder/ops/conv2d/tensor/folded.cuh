@@ -1,4 +1,4 @@
-// Weights of a convolution after an upsampling: a kernel for the small image, of sums of numbers.
+// Weights of a convolution after an upsampling: a folded kernel for the small image, whose numbers are sums of weights.
 #pragma once
 
 // Number (i, j) of a k x k kernel. With fold 1 it is w's. Else w is a kernel of k - fold + 1 for an image upsampled

@@ -1,4 +1,4 @@
-// Numbers for warpgroup products, 16 bits each: the scale that many of them share, and two neighbours in a word.
+// Numbers of warpgroup products, 16 bits each: their shared scale, and two neighbours in a word.
 #pragma once
 #include "tensor_panels.cuh"
 

@@ -1,4 +1,4 @@
-// The gradient of a bias, from the sums of 32 samples each that the packing of dy left; and the update of the bias.
+// Bias gradient from the sums of 32 samples each that the packing of dy wrote; and the update of the bias.
 // arch: sm_80, sm_90, sm_100
 #include "chain_end.cuh"
 

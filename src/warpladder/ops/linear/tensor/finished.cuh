@@ -1,4 +1,4 @@
-// The end of a tile: parts of sums are added; finished sums are stored as floats and packed for next launches.
+// End of a tile: split-K partials are added; final sums are stored as floats and packed for the next launches.
 //
 // A warp's sums are fragments of 16 x 8, as of mma and wgmma: with g = lane / 4, t = lane % 4, sum[i][j][0], [1] = row
 // 16 i + g, columns 8 j + 2 t and the next one; [2], [3] = the same of row 16 i + g + 8.
@@ -39,7 +39,7 @@ __device__ __forceinline__ void leave_part(const float (&sum)[ACROSS_M][ACROSS_N
             own[(i * ACROSS_N + j) * HOLDERS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
 }
 
-// By the last block to arrive: all parts, in order, so that the bits do not depend on which block is last.
+// Adds all parts in order, by the last block to arrive, so that the bits do not depend on which block is last.
 template <int HOLDERS, int ACROSS_M, int ACROSS_N>
 __device__ __forceinline__ void add_parts(float (&sum)[ACROSS_M][ACROSS_N][4], float* parts) {
     for (int p = 0; p < static_cast<int>(gridDim.y); ++p) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ void add_parts(float (&sum)[ACROSS_M][ACROSS_N][4], f
 template <int BN>
 constexpr int PITCH = BN + 4;
 
-// A warp's sums, to their place in the tile.
+// Copies a warp's sums to their position in the tile.
 template <int BN, int ACROSS_M, int ACROSS_N>
 __device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][4], float* tile, int rows, int columns)
     {

@@ -1,4 +1,4 @@
-// Matrices of floats, and stored samples, packed for tensor cores if no product has done so.
+// Packing of matrices of floats, and of stored samples, for tensor cores, if no product has packed them.
 //
 // A warp packs 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for a copy of a number, or 2.
 // arch: sm_80, sm_90, sm_100
@@ -12,7 +12,7 @@ constexpr int WARPS = 4;  // of a block of threads, side by side along the colum
 __device__ __forceinline__ int row_of_block() { return blockIdx.y * 32; }
 __device__ __forceinline__ int column_of_block() { return (blockIdx.x * WARPS + threadIdx.x / 32) * 32; }
 
-// Packs x (rows, columns) (`Outlet`). y: null, or a ReLU mask of x's shape: x counts as 0 where y is not above 0.
+// Packs x (rows, columns) (`Outlet`). y: null, or of x's shape: x is packed as 0 where y is not above 0.
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack(
     const float* __restrict__ x, const float* __restrict__ y, unsigned* __restrict__ along,

@@ -8,12 +8,13 @@
 #include "finished.cuh"
 #include "pieces.cuh"
 
-// c (m, n) = A B, + bias and so on (`Product`), also packed for the next launches (`Outlet`). A has m lines, B n. A and
-// B are in formats A and B: both FORMAT, or one of them EXACT if FORMAT is SPLIT, which has no low half. A block
-// computes BM x BN numbers, a warp WM x WN; tiles are numbered along x, n first. Along y sums are split into parts of
-// `depth` of the `records` records: the blocks of a tile store their sums in parts (tiles, parts, BM BN), and the last
-// one to arrive adds them in order. arrived (tiles,) is zero before and after. Shared memory: STAGES stages, each a
-// panel of A, one of B, and their scales; finished sums take their place, so that a warp can write 32 x 32 of them.
+// c (m, n) = A B, + bias and the other operations of `Product`, also packed for the next launches (`Outlet`). A has m
+// lines, B n. A and B are in formats A and B: both FORMAT, or one of them EXACT if FORMAT is SPLIT, which has no low
+// half. A block computes BM x BN numbers, a warp WM x WN; tiles are numbered along x, n first. Along y sums are split
+// into parts of `depth` of the `records` records: the blocks of a tile store their sums in parts (tiles, parts, BM BN),
+// and the last one to arrive adds them in order. arrived (tiles,) is zero before and after. Shared memory: STAGES
+// stages, each a panel of A, one of B, and their scales; finished sums take their place, so that a warp can write 32 x
+// 32 of them.
 template <int FORMAT, int A, int B, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_inverse_scale, int a_lines,

@@ -1,12 +1,12 @@
 // Matrix products for linear layers by warpgroups of Hopper (wgmma), of packed factors
 // (device/include/tensor_packed.cuh): C = A B, sums in float32, as product.cu.
 //
-// A panel of packed lines lies as wgmma reads it: lines are rows of 128 bytes, of EXACT of 64, their 16-byte pieces
-// swizzled over the banks. So one instruction multiplies 16 terms of 64 x BN numbers from where the copy engine has put
-// them, in place of 16 x 8 in product.cu and their fragments in registers. One thread of a separate warp requests
-// panels, as far ahead as the ring is long; each warpgroup multiplies at its own pace. Sums leave the tensor cores
-// after 32 terms if there are scales, which are inverted then, or else after a record, and are added by additions that
-// round.
+// A panel of packed lines has wgmma's layout: lines are rows of 128 bytes, of EXACT of 64, their 16-byte pieces
+// swizzled over the banks. So one instruction multiplies 16 terms of 64 x BN numbers directly from the copy engine's
+// destination, in place of 16 x 8 in product.cu and their fragments in registers. One thread of a separate warp
+// requests panels, up to the ring's length ahead; each warpgroup multiplies at its own pace. Sums leave the tensor
+// cores after 32 terms if there are scales, which are inverted then, or else after a record, and are added by additions
+// that round.
 // arch: sm_90a
 #include "finished.cuh"
 #include "turn.cuh"
@@ -135,14 +135,14 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
             barrier_wait(&filled[stage], parity);
             const unsigned long long at = stage * (STAGE / 4), panel_a = first_a + at, panel_b = first_b + at;
 #pragma unroll 1
-            // not unrolled: registers of one turn serve the next
+            // not unrolled, so that registers are reused in the next turn
             for (int first = 0; first < P::TERMS; first += LEAVING) {
                 float part[4 * ACROSS];
                 wgmma_begin();
 #pragma unroll
                 // al bh, ah bl, ah bh: the small ones first, so that less is cut off
                 for (int product = FORMAT == SPLIT ? 0 : 2, begun = 0; product < 3; ++product) {
-                    // there is no such low half
+                    // an exact factor has no low half
                     if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;
 #pragma unroll
                     for (int term = first; term < first + LEAVING; term += STEP, begun = 1)

@@ -1,4 +1,4 @@
-// assert(), as often as it is included, and nothing where NDEBUG is defined: as the C library has it, but a failure
+// Macro assert(), redefined at each inclusion, and empty if NDEBUG is defined, as in the C library; but a failure
 // names block and thread.
 #undef assert
 #ifdef NDEBUG

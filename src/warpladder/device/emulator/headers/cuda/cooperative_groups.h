@@ -53,7 +53,7 @@ template <class T, class F> struct Folded {
     T value;
     const F* f;
 };
-// How the values of the lanes are combined: all into one, or into the one of each lane.
+// Combination of the lanes' values: of all for every lane, or of a prefix for each lane.
 enum class Fold { all, inclusive, exclusive };
 template <class T, class F, Fold fold> EMU_UNSEEN void combine(void** lanes) {
     T values[32];

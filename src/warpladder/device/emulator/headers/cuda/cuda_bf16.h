@@ -1,1 +1,1 @@
-// What CUDA has in this header the emulator has built in.
+// Empty: the emulator has this header's declarations built in.

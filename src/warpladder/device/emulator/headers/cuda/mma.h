@@ -26,7 +26,7 @@ template <class T> constexpr unsigned word = std::is_same_v<T, precision::tf32> 
 
 template <class Use, int m, int n, int k> struct Sides { static constexpr unsigned rows = m, columns = n; };
 template <int m, int n, int k> struct Sides<matrix_a, m, n, k> { static constexpr unsigned rows = m, columns = k; };
-// As its transpose.
+// Sides of matrix_b, as those of its transpose.
 template <int m, int n, int k> struct Sides<matrix_b, m, n, k> { static constexpr unsigned rows = n, columns = k; };
 
 }  // namespace emulated
@@ -64,7 +64,7 @@ template <class F, class M> EMU_INLINE void load(F& f, const M* memory, size_t p
     for (unsigned i = 0; i < unsigned(F::num_elements); ++i) f.x[i] = memory[F::offset(i, pitch, by_rows)];
 }
 
-// Converted to what the runtime multiplies in.
+// Converted to the number type in which the runtime multiplies.
 template <class N, class F> EMU_UNSEEN void numbers(N* out, const F& f) {
     for (int i = 0; i < int(F::num_elements); ++i) out[i] = N(f.x[i]);
 }

@@ -1,12 +1,12 @@
 // Convolutions of few pixels on tensor cores, one launch each: y with the layers after it, or dx.
 // Launched by `FewPixelsConvolution` of few_pixels.py.
 //
-// With one image there is hardly any arithmetic: what counts is the time of the smallest useful block from its first
-// load to its last store, and that no launch follows. A group of four warps has 64 pixels, 16 channels with all taps,
+// With one image there is little arithmetic: the kernel time is that of the smallest useful block from its first load
+// to its last store, and no second launch must follow. A group of four warps has 64 pixels, 16 channels with all taps,
 // and 8 to 32 columns. It copies, scales and splits them, waits once, and runs a short loop over the taps. All groups
 // that share sums are in one cluster: each block adds a part of the tile from the shared memory of all, in the order of
-// the channels, and finishes it. A line of x is 16 channels of a pixel, a line of the weights all that meets 16
-// channels for an output: formats, scales: tensor_panels.cuh.
+// the channels, and finishes it. A line of x is 16 channels of a pixel, a line of the weights is an output's weights of
+// 16 channels. Formats, scales: tensor_panels.cuh.
 // arch: sm_90, sm_100
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, false>; convolve_few_pixels<SPLIT, WINDOW, 4, true>
 // instance: convolve_few_pixels<SPLIT, UPSAMPLED, 4, false>; convolve_few_pixels<SPLIT, GATHERED, 2, false>
@@ -19,16 +19,15 @@ constexpr int MOST = 8;             // blocks of a cluster
 // of a column's sums in shared memory: the four columns and eight pixels that a warp writes at a time are in 32 banks
 constexpr int PITCH = PIXELS + 4;
 
-// x: (n, c, h, wide), the image that is read; POOLED: the gradient of a 2 x 2 pool, whose argmax indices are in
-// pool_argmax. w: (o, c, 3, 3), or backwards (c, o, 3, 3).
-// y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null,
-// or as y: y is 0 where that is not above 0. target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a
-// mean squared error, where relu_mask is null and no pool follows. KIND: taps.cuh. Windows have a pixel of padding and
-// move by one; UPSAMPLED writes twice the rows and columns that it reads, GATHERED half of them. A block's columns are
-// 8 TILES outputs; UPSAMPLED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with
-// a pool whole windows. The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of
-// pixels. by_..: inverses (narrow.cuh) of an image's tiles and of how many lie side by side, of pixels, or windows, of
-// a tile side by side, and of the halo's columns.
+// x: (n, c, h, wide), the input image; POOLED: the gradient of a 2 x 2 pool, whose argmax indices are in pool_argmax.
+// w: (o, c, 3, 3), or backwards (c, o, 3, 3). y: (n, o, oh, ow), the output image; after a pool (n, o, oh / 2, ow / 2),
+// and argmax as y. relu_mask: null, or as y: y is 0 where relu_mask is not above 0. target, dy: null, or as y: dy = (y
+// - target) `rate`, the gradient of a mean squared error, if relu_mask is null and no pool follows. KIND: taps.cuh.
+// Windows have a pixel of padding and move by one; UPSAMPLED writes twice the rows and columns that it reads, GATHERED
+// half of them. A block's columns are 8 TILES outputs; UPSAMPLED: eight outputs of four classes. A tile has rows x
+// columns written pixels of a class, with a pool whole windows. The grid's x is the cluster, which shares the channels;
+// its y counts columns, its z tiles of pixels. by_..: inverses (narrow.cuh) of the numbers of an image's tiles, of
+// tiles in a row, of pixels (or windows) in a row of a tile, and of the halo's columns.
 template <int FORMAT, int KIND, int TILES, bool POOLED>
 __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
     const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const float* __restrict__ w,

@@ -1,6 +1,6 @@
-// Images of few pixels for tensor cores: 16 channels of a tile and its halo, and their weights, from floats.
+// Copies of images of few pixels for tensor cores: 16 channels of a tile and its halo, and their weights, from floats.
 //
-// Every number of the weights is multiplied with 64 pixels or a few times that. So the block that multiplies it scales
+// Every number of the weights is multiplied by only 64 pixels or a few times 64. So the block that multiplies it scales
 // and splits it: no launch packs it, and no update has to renew a copy.
 #pragma once
 #include "../narrow/narrow.cuh"
@@ -8,8 +8,8 @@
 
 constexpr int CHANNELS = 16, PIXELS = 64, GROUP = 128;  // of a stage: channels and pixels; threads that share one
 
-// A tile of at most PIXELS pixels, `rows` x `columns`, and its halo: what its taps read. Stride 2 (GATHERED): even
-// columns of the halo come first: neighbours read neighbouring rows.
+// A tile of at most PIXELS pixels, `rows` x `columns`, and its halo: the pixels under its taps. Stride 2 (GATHERED):
+// even columns of the halo come first: neighbours read neighbouring rows.
 template <int KIND>
 struct TileHalo {
     static constexpr int STEP = KIND == GATHERED ? 2 : 1;
@@ -20,7 +20,7 @@ struct TileHalo {
     __device__ __forceinline__ int place(int row, int column) const {
         return row * wide() + (STEP == 2 ? column % 2 * (columns + 1) + column / 2 : column);
     }
-    // Row of shared memory that the first tap reads for the tile's pixel (row, column)
+    // Row of shared memory that the first tap reads for the tile's pixel (row, column).
     __device__ __forceinline__ int seen(int row, int column) const { return STEP * row * wide() + column; }
 };
 

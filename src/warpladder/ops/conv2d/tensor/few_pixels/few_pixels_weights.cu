@@ -1,11 +1,11 @@
-// The weight gradient of a convolution of few pixels on tensor cores, with the bias's gradient and their updates.
+// Weight gradient of a convolution of few pixels on tensor cores, with the bias's gradient and their updates.
 // Launched by `FewPixelsGradient` of few_pixels.py.
 //
-// A block has 32 channels of the image that stands still and 16 of the one that is seen through the window, with all
-// taps, and a tile of 64 pixels, or every so many-th. Both lie channels last, and ldmatrix turns them: terms are
-// pixels. A line is a channel's numbers in a tile: they stay in registers until its largest is known. Sums leave the
-// tensor cores after 32 pixels. The blocks of a cluster have the same channels and share the tiles; each then adds up a
-// part of the sums from the shared memory of all, in the order of the tiles, and finishes it.
+// A block has 32 channels of the image that is read pixel by pixel and 16 of the one that is read through the window,
+// with all taps, and every so many-th tile of 64 pixels. Both are stored channels last, and ldmatrix transposes them:
+// terms are pixels. A line is a channel's numbers in a tile: they stay in registers until its largest is known. Sums
+// leave the tensor cores after 32 pixels. The blocks of a cluster have the same channels and share the tiles; each then
+// adds a part of the sums from the shared memory of all, in the order of the tiles, and finishes it.
 // arch: sm_90, sm_100
 // instance: correlate_few_pixels<SPLIT, WINDOW, true>; correlate_few_pixels<SPLIT, GATHERED, false>
 // local memory: correlate_few_pixels: on sm_100, after an upsampling in fp32, a thread has 8 bytes besides its sums
@@ -48,7 +48,7 @@ struct Brought {
     }
 };
 
-// The sum of a channel of dy over all images, by a warp; POOLED: where there is an argmax. plane: of a channel.
+// Sum of a channel of dy over all images, by a warp; POOLED: over windows with an argmax. plane: numbers of a channel.
 template <bool POOLED>
 __device__ __forceinline__ float channel_sum(const float* dy, const unsigned char* pool_argmax, int n, int channels,
     int channel, int plane) {

@@ -1,10 +1,10 @@
-// A net's first convolution on tensor cores, with its ReLU and 2 x 2 pool: few inputs (colours), many outputs.
+// First convolution of a net on tensor cores, with its ReLU and 2 x 2 pool: few inputs (colours), many outputs.
 // Launched by `FirstConvolution` of first.py.
 //
 // A window's terms, C K K and zeros up to 32, are a row of two fragments. A lane has eight of them and builds its
-// fragments in registers, once, from the picture in shared memory; then it multiplies them by all outputs of the block.
+// fragments in registers, once, from the image in shared memory; then it multiplies them by all outputs of the block.
 // The four pixels of a pool's window end in one lane. BF16: rounded. SPLIT, fp32: two halves of each number. HALF, tf32
-// and fp16, which both have 11 bits: one. Halves are scaled: those that a pool's window sees by one power of two, an
+// and fp16, which both have 11 bits: one. Halves are scaled: the pixels under a pool's window by one power of two, an
 // output's weights by another; neither changes the argmax pixel of the window.
 // arch: sm_80, sm_90, sm_100
 // instance: convolve_first<SPLIT>; convolve_first<BF16>; convolve_first<HALF>
@@ -22,7 +22,7 @@ constexpr int EACH = FORMAT == SPLIT ? 2 : 4;
 // x: (n, c, h, width). w: (o, c, k, k), c k k at most 32. b: (o,). y, argmax (pooled.cuh; may be null): (n, o, oh / 2,
 // ow / 2). Stride 1. packed: null, or of BF16 a second copy of y for warpgroup products: channels last and rounded.
 // Block (tile of windows, `chunk` outputs, a multiple of 16 as o is): a tile has `images` whole images, or one of
-// `ranges` ranges of an image's windows, which see at most `lines` lines of the padded picture.
+// `ranges` ranges of an image's windows, which read at most `lines` rows of the padded image.
 // local memory: convolve_first: with four windows to a lane up to six words are spilled, no sums, and none for sm_90;
 // the second block to a multiprocessor is worth it
 template <int FORMAT>

@@ -1,12 +1,12 @@
-// The weight gradient of a net's first convolution on tensor cores, directly from the pool's gradient.
+// Weight gradient of a net's first convolution on tensor cores, directly from the pool's gradient.
 // Launched by `FirstGradient` of first.py.
 //
 // dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at its argmax pixel, and 0 at the other
-// three, times the number that the term sees there. A lane has a window of the pool along the sums of a fragment, so
-// its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of four places,
-// and the large gradient is never stored. The picture is in shared memory as pairs of neighbours, each number twice: a
-// pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's gradients by 16
-// windows, and of the block's part of a picture. Sums leave the tensor cores after 16 windows.
+// three, times the number that the term reads at the pixel. A lane has a window of the pool along the sums of a
+// fragment, so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient is one of these
+// four numbers, and the large gradient is never stored. The image is in shared memory as pairs of neighbours, each
+// number twice: a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's
+// gradients by 16 windows, and of the block's part of an image. Sums leave the tensor cores after 16 windows.
 // arch: sm_80, sm_90, sm_100
 // instance: correlate_first<SPLIT, 3>; correlate_first<SPLIT, 2>; correlate_first<BF16, 3>; correlate_first<HALF, 3>
 #include "async.cuh"
@@ -23,11 +23,10 @@ __device__ __forceinline__ void one_number(float x, unsigned& high, unsigned& lo
     low = FORMAT == SPLIT ? two_halves(x - low_half(high), 0.0f) : 0;
 }
 
-// x: (n, c, h, w), c k k at most 32. dy, argmax: (n, o, oh / 2, ow / 2), the pool's; argmax as pooled.cuh has it.
-// Stride 1.
-// part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
-// Part blockIdx.x: the images from blockIdx.x / ranges * part_images on, and of the windows of each the range
-// blockIdx.x % ranges, which sees at most `lines` lines of the padded picture. A warp has 64 outputs, the block
+// x: (n, c, h, w), c k k at most 32. dy, argmax: (n, o, oh / 2, ow / 2), the pool's gradient and argmax indices
+// (pooled.cuh). Stride 1. part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part:
+// (parts, o). Part blockIdx.x: the images from blockIdx.x / ranges * part_images on, and of the windows of each the
+// range blockIdx.x % ranges, which reads at most `lines` rows of the padded image. A warp has 64 outputs, the block
 // `groups` times as many (1, 2 or 4) from blockIdx.y on, and warps of the same outputs take turns at 16 windows. pitch,
 // plane: words of a line and of a channel in shared memory.
 template <int FORMAT, int STAGES>

@@ -1,5 +1,4 @@
-// A convolution's weights as `convolve` of product.cu copies them: panels of BN outputs by 32 terms, scaled and split.
-// Launched by `pack` of launches.py.
+// Packing of a convolution's weights for `convolve` of product.cu: panels of BN outputs by 32 terms, scaled and split.
 // arch: sm_80, sm_90, sm_100
 #include "../folded.cuh"
 #include "tensor_pixels.cuh"

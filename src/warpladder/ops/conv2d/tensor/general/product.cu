@@ -1,15 +1,15 @@
 // Convolutions on tensor cores: y[o, pixel] = sum over (channel, tap) of w[o, (channel, tap)] x[channel, pixel + tap].
 //
 // A stage is 32 channels of a tile's halo. Each pixel is read, scaled and split once, and then multiplied by the panels
-// of all taps in turn: 32 or 64 outputs by 32 terms, scaled and split by pack.cu. Formats, scales, and sums that leave
-// the tensor cores every 32 terms: tensor_panels.cuh, mma.cuh. Launched by launches.py.
+// of all taps in turn: 32 or 64 outputs by 32 terms, scaled and split by pack.cu. Sums leave the tensor cores every 32
+// terms. Formats, scales: tensor_panels.cuh, mma.cuh. Launched by launches.py.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "block.cuh"
 #include "pooled.cuh"
 
-// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow
-// / 2), and argmax as y. relu_mask: null, or as y: y is 0 where it is not above 0. k, stride, padding, direction: as in
+// x: (n, c, h, w), the input image. y: (n, o, oh, ow), the output image; after a pool (n, o, oh / 2, ow / 2), and
+// argmax as y. relu_mask: null, or as y: y is 0 where relu_mask is not above 0. k, stride, padding, direction: as in
 // gemm_patches.cuh. packed: (classes, tiles of BN outputs, class_panels) panels of pack.cu. FEW: terms are (channel,
 // tap), 32 a stage, without a halo. A block has `images` x `rows` x `columns` pixels, at most PIXELS, and BN outputs; a
 // warp 32 pixels. A stage has a box of tap_rows x tap_columns taps: whole rows of taps or part of one. x counts tiles
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         return stage / boxes * taps + box / box_columns * tap_rows * along.taps + box % box_columns * tap_columns;
     };
 
-    // Shared memory: the ring of panels, the halo with what inverts its scales, and where its pixels are, or terms.
+    // Shared memory: the ring of panels, the halo with its inverse scales, and the positions of its pixels, or terms.
     extern __shared__ uint4 shared[];
     const int halo_pixels = (tile.halo() + 15) / 16 * 16;
     const Tile halo{shared + RING * PANEL, halo_pixels};
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             __syncthreads();
         }
         // A warp copies eight pixels at a time: lanes 0 to 7 their terms 0 to 7, lanes 8 to 15 terms 8 to 15, and so
-        // on. Loads of ROUNDS turns of a thread are under way together.
+        // on. Loads of ROUNDS turns of a thread are in flight together.
         const int term0 = lane / 8 * 8;
 #pragma unroll 1
         for (int pixel0 = 8 * warp + lane % 8; pixel0 < halo_pixels; pixel0 += ROUNDS * 8 * WARPS) {
@@ -246,8 +246,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     }
     wait_for_copies<0>();
 
-    // Sums leave the registers for shared memory, so that the code after them stands once, in a loop: unrolled for each
-    // register it was 200 kB, more than the instruction cache.
+    // Sums are copied from registers to shared memory, so that the following code exists once, in a loop: unrolled for
+    // each register it was 200 kB, more than the instruction cache.
     __syncthreads();  // all threads have read the last panel and the halo
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll

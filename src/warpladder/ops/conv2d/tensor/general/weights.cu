@@ -1,10 +1,10 @@
-// A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over pixels of dy[o, pixel] x[c, pixel +
+// Weight gradient of a convolution on tensor cores: part[o, (tap, c)] = sum over pixels of dy[o, pixel] x[c, pixel +
 // tap].
 // Launched by `GeneralWeightGradient` of launches.py.
 //
 // A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once
-// and multiplied for all taps. Both lie channels last, and ldmatrix transposes them: terms are pixels. A line, with one
-// scale, is the numbers of a channel in the stage.
+// and multiplied for all taps. Both are stored channels last, and ldmatrix transposes them: terms are pixels. A line,
+// with one scale, is the numbers of a channel in the stage.
 // arch: sm_80, sm_90, sm_100
 #include "gemm_pixels.cuh"
 #include "tensor_pixels.cuh"
@@ -12,12 +12,12 @@
 constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
 // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
 constexpr int TAPS = 3, WARPS = 12;
-// of loads of a thread that are under way together: a tile of 8 x 16 pixels with a halo of 1
+// loads of a thread that are in flight together: a tile of 8 x 16 pixels with a halo of 1
 constexpr int ROUNDS = 6;
 
 // Copies eight channels of a tile's pixels, by a warp. `read(held, channel, pixel)` loads them, 0 for pixel -1; the
-// inverse scales times `by` go to `inverse_scale`. The numbers of 32 ROUNDS pixels are under way together, and stay in
-// registers; the first ones of a larger tile are read again.
+// inverse scales times `by` are stored in `inverse_scale`. Loads of 32 ROUNDS pixels are in flight together, and stay
+// in registers; the first ones of a larger tile are read again.
 template <int FORMAT, class To, class Read>
 __device__ __forceinline__ void bring_eight(const To& to, float* inverse_scale, float by, int first, int pixels,
     int halo_pixels, Read read) {
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     const int tiles = (n + images - 1) / images * lines * across, first = blockIdx.y * depth,
         last = min(tiles, first + depth);
 
-    // Shared memory: both tiles, what inverts their scales, and where their pixels are.
+    // Shared memory: both tiles, their inverse scales, and the positions of their pixels.
     extern __shared__ uint4 shared[];
     const OfX tile_x{shared, halo_pixels};
     const OfY tile_y{shared + COPIES * halo_pixels * OfX::CHUNKS, PIXELS};
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
         }
     }
 
-    // Sums leave the registers for shared memory, so that the code after them stands once, in a loop.
+    // Sums are copied from registers to shared memory, so that the following code exists once, in a loop.
     __syncthreads();  // all threads have read the last tiles
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll

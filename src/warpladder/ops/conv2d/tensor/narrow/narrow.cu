@@ -1,10 +1,10 @@
-// Convolutions of few channels on tensor cores: y[o, pixel] = sum of w[o, (tap, channel)] x[channel, pixel + tap].
+// Convolution of few channels on tensor cores: y[o, pixel] = sum of w[o, (tap, channel)] x[channel, pixel + tap].
 // Launched by `NarrowPass` of narrow.py.
 //
 // All channels of some rows of an image with their halo fit shared memory, and so do all weights. A block copies both,
-// waits once, and then runs a short loop over the taps: with so little work, long unrolled code would wait for itself
-// to arrive. A line of x is the channels of a pixel, or of a window of a pool's gradient; a line of w is all that an
-// output sums over. Formats, scales: tensor_panels.cuh.
+// waits once, and then runs a short loop over the taps: with so little work, long unrolled code would wait for its
+// own instructions. A line of x is the channels of a pixel, or of a window of a pool's gradient; a line of w is an
+// output's weights. Formats, scales: tensor_panels.cuh.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "four.cuh"
@@ -16,9 +16,10 @@ constexpr int ROUNDS = 2;                           // of loads of a thread that
 
 // x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: the gradient of a 2 x 2 pool, (n, c, h / 2, w / 2), and
 // pool_argmax as it (pooled.cuh). packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after
-// ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null, or as y: y is 0 where it is not
-// above 0. The window is k x k and moves by one pixel. A block has `rows` whole rows of y of an image; x counts images,
-// y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows, of a row read and written.
+// ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null, or as y: y is 0 where relu_mask is
+// not above 0. The window is k x k and moves by one pixel. A block has `rows` whole rows of y of an image; x counts
+// images, y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows, of a row read and
+// written.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const uint4* __restrict__ packed,
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const int image = blockIdx.x, row0 = blockIdx.y * rows, lines = min(rows, high - row0), taps = k * k;
     const Halo halo{c, h, w, row0 - padding, -padding, lines + k - 1, ow + k - 1};
 
-    // Shared memory: the weights with what inverts their scales, the bias, and the halo.
+    // Shared memory: the weights with their inverse scales, the bias, and the halo.
     extern __shared__ uint4 shared[];
     const int panel = taps * WIDTH * STRIDE + (SCALED<FORMAT> ? WIDTH / 4 : 0);
     const float* scales = reinterpret_cast<const float*>(shared + taps * WIDTH * STRIDE);
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     commit_copies();
     if (threadIdx.x < WIDTH) add[threadIdx.x] = bias != nullptr && threadIdx.x < o ? bias[threadIdx.x] : 0.0f;
 
-    // A warp brings EACH pixels, or windows, at a time; the lanes of one have eight channels each.
+    // A warp copies EACH pixels, or windows, at a time; the lanes of one have eight channels each.
     const int chunk = lane / EACH;
     const auto scale = [&](float(&held)[8]) {  // gives what inverts it
         if constexpr (!SCALED<FORMAT>) return 1.0f;

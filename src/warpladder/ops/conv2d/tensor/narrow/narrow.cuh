@@ -5,7 +5,7 @@
 
 // Inverse scales of pixels are stored times DOWN, those of weights times UP (tensor_panels.cuh).
 
-// Divides numbers below 2^16 by a fixed one: a multiplication by its inverse (dividers.py).
+// Division of numbers below 2^16 by a fixed one: a multiplication by its inverse (dividers.py).
 struct Divider {
     int by;
     unsigned inverse;  // 2^32 / by, rounded up; 0 for 1

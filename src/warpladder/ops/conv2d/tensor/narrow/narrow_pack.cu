@@ -1,5 +1,4 @@
-// Weights of a convolution of few channels as `convolve_narrow` copies them: a row for each tap and output.
-// Launched by `NarrowConvolution` of narrow.py.
+// Packing of the weights of a convolution of few channels for `convolve_narrow`: a row for each tap and output.
 // arch: sm_80, sm_90, sm_100
 #include "narrow.cuh"
 

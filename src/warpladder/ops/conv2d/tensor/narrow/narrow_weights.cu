@@ -1,12 +1,12 @@
-// The weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum of dy[o, pixel] x[c,
+// Weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum of dy[o, pixel] x[c,
 // pixel + tap].
 // Launched by `NarrowWeightGradient` of narrow.py.
 //
-// A block copies all channels of some rows, of dy and of x with its halo, once; after a pool dy from the pool's
-// gradient and argmax. Both lie channels last, and ldmatrix transposes them: terms are pixels. A line is the numbers of
-// a channel in these rows, which stay in registers until the largest is known. A block has 16 channels of x, a warp up
-// to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels, after which sums leave the tensor
-// cores.
+// A block copies all channels of some rows, of dy and of x with its halo, once; after a pool, dy from the pool's
+// gradient and argmax. Both are stored channels last, and ldmatrix transposes them: terms are pixels. A line is the
+// numbers of a channel in these rows, which stay in registers until the largest is known. A block has 16 channels of x,
+// a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels, after which sums leave the
+// tensor cores.
 // arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "narrow.cuh"
@@ -17,8 +17,8 @@ constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at 
 __device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
 __device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
 
-// Joins the numbers that EACH lanes have of eight channels: at each step a lane gives half of its numbers away. In the
-// end mine[0] is the result of the channel whose number is returned.
+// Reduces the numbers that EACH lanes have of eight channels: at each step a lane sends half of its numbers to another.
+// At the end mine[0] is the result of the channel whose number is returned.
 template <int EACH, typename T, typename Join>
 __device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     const int lane = threadIdx.x % 32;
@@ -34,7 +34,7 @@ __device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     return lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
 }
 
-// The bits of the largest of each of eight channels' numbers go to largest[0] to [7].
+// Writes the bits of the largest of each of eight channels' numbers to largest[0] to [7].
 template <int EACH>
 __device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
     const int channel = join_channels<EACH>(mine, [](unsigned a, unsigned b) { return max(a, b); });
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
 ) {
     using OfX = Lines<FORMAT, CHANNELS>;
     using OfY = Lines<FORMAT, WIDTH>;
-    // pixels that a warp brings at a time
+    // pixels that a warp copies at a time
     constexpr int COPIES = OfX::COPIES, STEPS = 2, EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS;
     // in all 32 pixels a warp: the block's tile has no more
     constexpr int ROUNDS_X = OfX::CHUNKS, ROUNDS_Y = POOLED ? 1 : OfY::CHUNKS;

@@ -1,15 +1,15 @@
-// A convolution of at most four outputs after an upsampling by 2, by wgmma: multiply first, then shift.
+// Convolution of at most four outputs after an upsampling by 2, by wgmma: multiply first, then shift.
 // Launched by `ShiftedConvolution` of shifted.py.
 //
-//   z[column, pixel] = sum over channels of w[channel, column] x[channel, pixel]           64 columns: 16 numbers of
-// each output's folded weights
-//   y[o, pixel of a class] = b[o] + the sum of four z of neighbouring small pixels         taps.cuh says which number a
-// class's tap is
+//   z[column, pixel] = sum over channels of w[channel, column] x[channel, pixel]
+//       64 columns: 16 numbers of each output's folded weights
+//   y[o, pixel of a class] = b[o] + the sum of four z of neighbouring small pixels
+//       taps.cuh has the number of each tap of a class
 //
-// x, which is nearly all that there is to read, is read once, as it lies: 64 channels of an image are on their way in
-// registers while the 64 before them are multiplied. Blocks stay, and make one image after the other; a warpgroup has
-// 64 pixels of it. z stays in shared memory. bf16: sums stay in the tensor cores. SPLIT, fp32, and HALF, fp16: they
-// leave them after 64 channels, which have one scale, and are added up by additions that round.
+// x, nearly all of the bytes, is read once, as stored: 64 channels of an image are loaded to registers while the
+// previous 64 are multiplied. Blocks are persistent and compute one image after the other; a warpgroup has 64 pixels of
+// it. z stays in shared memory. bf16: sums stay in the tensor cores. SPLIT, fp32, and HALF, fp16: sums leave them after
+// 64 channels, which have one scale, and are added by additions that round.
 // arch: sm_90a
 // instance: convolve_shifted<SPLIT>; convolve_shifted<BF16>; convolve_shifted<HALF>
 #include "shifted.cuh"

@@ -4,7 +4,7 @@
 // folded.cuh. With at most four outputs they are the 64 columns of one product with the small image: column 4 (4 a + b)
 // + output is of number (a, b). No pixel is copied for a tap.
 //
-// In shared memory there are pieces of 8 kB, 64 rows of 128 bytes; 16 bytes number p of row r lie at p ^ (r % 8):
+// Shared memory holds pieces of 8 kB, 64 rows of 128 bytes; 16 bytes number p of row r are at p ^ (r % 8):
 //     weights of 64 channels      a row is a channel, 64 columns
 //     64 channels of x            four pieces, each of 64 pixels; a row is a channel
 //     the gradient of products    four pieces, each of 64 pixels; a row is a pixel, 64 columns (shifted_gradient.cu)
@@ -102,8 +102,8 @@ struct Chunk {
         }
     }
 
-    // By channels of eight, and pixels: signs (8, 256), whose bit i says whether the pixel is above 0 in channel 8 i +
-    // row, or that all bits are in `always`.
+    // Stores signs (8, 256) by channels of eight, and pixels: bit i is 1 if the pixel is above 0 in channel 8 i + row,
+    // or is in `always`.
     __device__ __forceinline__ void store_signs_by_pixel(unsigned char* signs, int always) const {
         unsigned bits[4];
 #pragma unroll
@@ -116,7 +116,7 @@ struct Chunk {
         reinterpret_cast<unsigned*>(signs)[threadIdx.x] = bits[0] | bits[1] << 8 | bits[2] << 16 | bits[3] << 24;
     }
 
-    // signs (64, 64): a byte for each channel and four pixels; bit i is 1 if pixel i is above 0, or in `always`.
+    // Stores signs (64, 64), a byte for each channel and four pixels: bit i is 1 if pixel i is above 0, or in `always`.
     __device__ __forceinline__ void store_signs(unsigned char* signs, int always) const {
 #pragma unroll
         for (int k = 0; k < 8; ++k)

@@ -1,16 +1,17 @@
-// The gradients of a convolution of at most four outputs after an upsampling by 2 (shifted.cu), in one pass over x, by
+// Gradients of a convolution of at most four outputs after an upsampling by 2 (shifted.cu), in one pass over x, by
 // wgmma.
 // Launched by `ShiftedConvolution` of shifted.py.
 //
-//   gz[pixel, column] = the pixel of dy that number (a, b) of the small pixel meets: row 2 r - 1 + a, column 2 q - 1 +
-// b, or 0 next to the image
+//   gz[pixel, column] = the pixel of dy under number (a, b) of the small pixel's kernel:
+//       row 2 r - 1 + a, column 2 q - 1 + b, or 0 outside the image
 //   dx[channel, pixel] = sum over columns of w[channel, column] gz[pixel, column]
 //   dw[channel, column] = sum over pixels of x[channel, pixel] gz[pixel, column]
 //
-// gz, 64 numbers for each small pixel, is made in shared memory, from 12 kB of dy for an image; it is never in memory.
-// x is read once: for dw and, where it is a ReLU's output, for where dx is 0. Blocks stay: each leaves its sums of dw,
-// and of dy for the bias, over all of its images for finish_weights. bf16: sums stay in the tensor cores, those of dw
-// over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image.
+// gz, 64 numbers for each small pixel, is computed in shared memory, from 12 kB of dy for an image; it is never in
+// global memory. x is read once: for dw and, if it is a ReLU's output, for the mask of dx. Blocks are persistent: each
+// writes its sums of dw, and of dy for the bias, over all of its images for finish_weights. bf16: sums stay in the
+// tensor cores, dw's over all images. SPLIT, fp32: dw's sums leave them after 64 pixels, and HALF, fp16: after an
+// image.
 // arch: sm_90a
 // instance: differentiate_shifted<SPLIT, false>; differentiate_shifted<SPLIT, true>; differentiate_shifted<BF16, false>
 // instance: differentiate_shifted<BF16, true>; differentiate_shifted<HALF, false>; differentiate_shifted<HALF, true>
@@ -18,16 +19,16 @@
 #include "../taps.cuh"
 #include "warp.cuh"
 
-// dx in the form in which the previous convolution takes it, and its sums for that one's bias. Here a block has all of
-// an image's 64 channels, and so knows their scale before it rounds the first number. A lane has, of two pixels, the 16
-// channels 8 t to 8 t + 7 and 32 further: the order of weights in shifted_pack.cu makes them so.
+// dx in the packed form for the previous convolution, and its sums for that convolution's bias. A block has 64 channels
+// of a whole image, and so knows their scale before it rounds the first number. A lane has, of two pixels, the 16
+// channels 8 t to 8 t + 7 and 32 later ones, by the order of weights in shifted_pack.cu.
 template <int FORMAT, bool PACKS>
 struct Packing {
     unsigned warps[WARPS];
     float of_channels[WARPS][64];  // sums over a warp's pixels
     int where;  // in dx_sums they go; -1 before there are any
 
-    // By all threads, after a barrier: sums go to dx_sums (n, c).
+    // Writes the sums to dx_sums (n, c), by all threads, after a barrier.
     __device__ __forceinline__ void leave_sums(float* __restrict__ dx_sums) const {
         if constexpr (PACKS)
             if (threadIdx.x < 64 && where >= 0) {
@@ -37,8 +38,8 @@ struct Packing {
             }
     }
 
-    // By all threads. sum: of gz w, rows are pixels, of which the chunk of 64 channels is stored. signs: as
-    // Chunk::store_signs_by_pixel has them. back: what inverts dy's scale; the others are differentiate_shifted's.
+    // Stores 64 channels of gz w, by all threads. sum: gz w, with pixels as rows. signs: as of
+    // Chunk::store_signs_by_pixel. back: inverse of dy's scale; the others are differentiate_shifted's.
     __device__ __forceinline__ void store(
         float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_inverse, float back,
         unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ inverse_scale, int image, int c,
@@ -99,10 +100,10 @@ struct Packing {
 constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keeps: each warpgroup those of one
 
 // x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_inverse:
-// (c,), null in bf16. masks_dx: whether dx must be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part:
-// (gridDim.x, o). dx: as x, or null. With PACKS there is none, but what the previous layer makes of it: high, low and
-// inverse_scale as pack_pixels of warpgroup_pack.cu has them, by classes where `class_width` is the image's number of
-// columns, not 0; and dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every
+// (c,), null in bf16. masks_dx: 1 if dx must be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part:
+// (gridDim.x, o). dx: as x, or null. With PACKS it is packed for the previous layer instead: high, low and
+// inverse_scale as by pack_pixels of warpgroup_pack.cu, by classes if `class_width`, the image's number of columns, is
+// not 0; and dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every
 // gridDim.x-th image. Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024
 // bytes.
 template <int FORMAT, bool PACKS>

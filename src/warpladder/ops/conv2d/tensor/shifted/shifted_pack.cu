@@ -1,4 +1,4 @@
-// Weights of a convolution of few outputs after an upsampling by 2, for products that come before shifts (shifted.cu).
+// Packing of the weights of a convolution of few outputs after an upsampling by 2, for shifted.cu.
 // Launched by `ShiftedConvolution` of shifted.py.
 //
 // A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs,
@@ -18,10 +18,10 @@ __device__ __forceinline__ float weight(const float* __restrict__ w, int output,
         : 0.0f;
 }
 
-// forward, backward: (c / 64, 1 or in SPLIT 2) pieces; backward null where it is not wanted, or is the same as forward.
-// inverse_scale: (4,) and (c,), times 2^14, null in bf16. dealt: whether rows backward are in the order in which a lane
+// forward, backward: (c / 64, 1 or in SPLIT 2) pieces; backward null if it is not needed, or equals forward.
+// inverse_scale: (4,) and (c,), times 2^14, null in bf16. dealt: 1 if rows backward are in the order in which a lane
 // that sums over columns ends with eight neighbouring channels, twice: row 32 f + 8 j + 2 t + b has channel 32 f + 8 t
-// + 2 j + b. A block has 64 channels; each finds the scales of the outputs for itself.
+// + 2 j + b. A block has 64 channels; each computes the scales of the outputs.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_shifted(
     const float* __restrict__ w, unsigned* __restrict__ forward, float* __restrict__ inverse_scale,

@@ -1,7 +1,7 @@
-// Squares of pixels, and the ring through which the copy engine (TMA) brings them to a warpgroup's products (wgmma).
+// Squares of pixels, and the ring through which the copy engine (TMA) copies them for a warpgroup's products (wgmma).
 //
 // A piece of 8 kB in shared memory has 64 rows of 128 bytes: a square of 8 x 8 pixels of an image with 64 channels of
-// each, channels last, or 64 terms of 64 outputs of packed weights. Pixels outside the image arrive as zeros.
+// each, channels last, or 64 terms of 64 outputs of packed weights. Pixels outside the image are copied as zeros.
 #pragma once
 #include "../taps.cuh"
 #include "tensor_panels.cuh"
@@ -21,7 +21,7 @@ struct Ring {
     static constexpr int STAGES = 196608 / BYTES;  // a block takes STAGES BYTES + 1,024 bytes of shared memory
     Barrier arrived[STAGES], read[STAGES];
 
-    // By all threads, before anything else.
+    // Initialises the barriers; by all threads, before anything else.
     __device__ __forceinline__ void init() {
         if (threadIdx.x == 0) {
             for (int stage = 0; stage < STAGES; ++stage) {

@@ -1,9 +1,9 @@
 // Sums of warpgroup products, written through shared memory as whole pieces of image rows, with little code.
 //
-// A loop cannot index registers: code that uses a sum in its register stands once for each of a thread's 128 sums. That
-// made 154 kB of `convolve<BF16, 2>`, more than an instruction cache of 128 kB, and 8 to 24 us for the sums of a tile.
-// So only the copy to shared memory is unrolled, and all else is a loop that reads from there. A warp has 16 pixels of
-// a square, two rows of 8, and copies 64 outputs of them at a time to its own 4 kB, without waiting for others.
+// A loop cannot index registers: code that uses a sum in its register is repeated for each of a thread's 128 sums. So
+// `convolve<BF16, 2>` had 154 kB, more than an instruction cache of 128 kB, and took 8 to 24 us for the sums of a tile.
+// Now only the copy to shared memory is unrolled, and all else is a loop that reads shared memory. A warp has 16 pixels
+// of a square, two rows of 8, and copies 64 outputs of them at a time to its own 4 kB, without waiting for others.
 #pragma once
 #include "ahead.cuh"
 #include "four.cuh"
@@ -14,9 +14,9 @@ enum { PLAIN = 0, RELU = 1, POOL = 2 };  // what is done with a sum and its bias
 
 constexpr int STAGED = 64 * 16;  // floats of a warp in shared memory: 64 outputs of 2 x 8 pixels
 
-// Place of a sum: two outputs have 32 numbers, a number for each bank, and four pairs of outputs have a row of pixels
-// in four different places of them. So the lanes of a fragment (four pairs of outputs, 8 pixels), and lanes that read
-// 16 bytes, meet every bank once.
+// Position of a sum in shared memory: two outputs have 32 numbers, a number for each bank, and four pairs of outputs
+// have a row of pixels in four different quarters of them. So the lanes of a fragment (four pairs of outputs, 8
+// pixels), and lanes that read 16 bytes, access every bank once.
 __device__ __forceinline__ int staged_at(int output, int pixel) {
     const int pair = output / 2;
     return pair * 32 + ((output % 2 * 16 + pixel) ^ (pair % 4 * 8));
@@ -35,8 +35,8 @@ __device__ __forceinline__ void stage(float* staging, const float (&sum)[N]) {
 }
 
 // Destination of sums. inverse_scale: (o,), of formats with scales; bias: (o,) or null. y: (n, o, spacing h, spacing
-// w), of POOL (n, o, h / 2, w / 2). relu_mask: null, or as y: y is 0 where it is not above 0. argmax: null, or as y of
-// POOL. packed: null, or y in bf16, channels last.
+// w), of POOL (n, o, h / 2, w / 2). relu_mask: null, or as y: y is 0 where relu_mask is not above 0. argmax: null, or
+// as y of POOL. packed: null, or y in bf16, channels last.
 struct Out {
     const float *__restrict__ inverse_scale, *__restrict__ bias, *__restrict__ relu_mask;
     float* __restrict__ y;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void write_rows(const float* staging, const Out& to, 
     if (to.relu_mask != nullptr) {
         const float* from = to.relu_mask + at;
 #pragma unroll
-        // all under way together
+        // all loads in flight together
         for (int q = 0; q < 8; ++q, from += 8 * plane) relu_mask[q] = *reinterpret_cast<const float4*>(from);
     }
     float* y = to.y + at;
@@ -96,7 +96,7 @@ __device__ __forceinline__ void write_rows(const float* staging, const Out& to, 
     }
 }
 
-// Prefetches what write_rows will read of `relu_mask`: 64 outputs of a warp's two rows, hidden by the products.
+// Prefetches the numbers of `relu_mask` for write_rows: 64 outputs of a warp's two rows, hidden by the products.
 __device__ __forceinline__ void fetch_below(const Out& to, int image, int row, int column, int first) {
     const int lane = threadIdx.x % 32, line = row + lane % 2;
     if (image >= to.n || first >= to.o || line >= to.h || column >= to.w) return;
@@ -153,7 +153,7 @@ __device__ __forceinline__ void write_packed(const float* staging, const Out& to
     }
 }
 
-// Writes a warp's 2 x 8 pixels through a 2 x 2 pool: four windows of an output, and each lane has an output to itself.
+// Writes a warp's 2 x 8 pixels through a 2 x 2 pool: four windows of an output; each lane has a separate output.
 template <int FORMAT>
 __device__ __forceinline__ void write_pooled(const float* staging, const Out& to, int image, int row, int column,
     int first) {

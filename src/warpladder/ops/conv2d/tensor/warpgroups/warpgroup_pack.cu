@@ -1,7 +1,7 @@
-// Factors of warpgroup products of convolutions: images channels last and weights by terms, in 16 bits.
+// Packing of factors of warpgroup products of convolutions: images channels last and weights by terms, in 16 bits.
 // Launched by `PackedImages` and `PackedWeights` of images.py.
 //
-// bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the
+// bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that scales the
 // largest to 2^14 or a little above: of 64 channels of an image, so that one scale serves all taps and sums over
 // pixels; of weights, of all terms of an output.
 // arch: sm_80, sm_90, sm_100
@@ -21,7 +21,7 @@ struct Unpacked {
     int h, w;
 
     // Reads four pixels of 8 channels from number `first` of all n c on, in row `row` from `column` on, and in the next
-    // row after its end; 0 outside. All reads are under way together.
+    // row after its end; 0 outside. All reads are in flight together.
     template <bool BY_FOUR>
     __device__ __forceinline__ void read(float (&v)[8][4], int first, int row, int column) const {
         const int plane = argmax != nullptr ? (h / 2) * (w / 2) : h * w;
@@ -87,15 +87,14 @@ __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&p
     }
 }
 
-// x, y, argmax, h, w: as in Unpacked. high, low: (n, h w, c), two channels a word. inverse_scale: (n, c / 64), what
-// inverts a scale. inverse_scale: null in bf16. low: null but in SPLIT. sums: null, or (n, c), each channel's sum over
-// an image's pixels. by_classes: whether pixels are wanted by the four classes of taps.cuh, each as an image of a
-// quarter of the pixels; h and w are even then. A block has 64 channels of an image, and a warp of them 16 pixels at a
-// time, four lanes for every eight channels: a lane reads 16 bytes of each of eight channels, and writes 16 bytes of
-// each of four pixels, next to the seven lanes that have the pixel's other channels. Of a block of 512 threads an image
-// of 256 pixels is read once; of a larger one with a scale the largest number is found first, and then all is read
-// again. BY_FOUR: whether four pixels of x begin at a multiple of 16 bytes, or a pool's at one of 8, in one row; and y
-// is null.
+// x, y, argmax, h, w: as in Unpacked. high, low: (n, h w, c), two channels a word. inverse_scale: (n, c / 64), inverse
+// scales, null in bf16. low: null but in SPLIT. sums: null, or (n, c), each channel's sum over an image's pixels.
+// by_classes: 1 if pixels are stored by the four classes of taps.cuh, each as an image of a quarter of the pixels; h
+// and w are even then. A block has 64 channels of an image, and a warp of them 16 pixels at a time, four lanes for
+// every eight channels: a lane reads 16 bytes of each of eight channels, and writes 16 bytes of each of four pixels,
+// next to the seven lanes that have the pixel's other channels. Of a block of 512 threads an image of 256 pixels is
+// read once; of a larger one with a scale the largest number is found first, and then all is read again. BY_FOUR: true
+// if four pixels of x begin at a multiple of 16 bytes, or a pool's at one of 8, in one row; and y is null.
 template <int FORMAT, bool BY_FOUR>
 __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
     const float* __restrict__ x, const float* __restrict__ y, const unsigned char* __restrict__ argmax,
@@ -144,13 +143,13 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
     if (sums != nullptr) add_up(sums, sum);
 }
 
-// Weights w (o, c, 3, 3) for both ways. Forward: (9 c, o), terms ordered (64 channels, tap, channel). Backward: (9 o,
-// c) likewise, taps mirrored; null where there is no input gradient. upsampled: whether they are those after an
-// upsampling by 2; forward then (16 c, o), terms (class, 64 channels, tap, channel), and backward (16 o, c).
-// inverse_scale: (o,) and (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the
-// same nine numbers. inverse_scale: null in bf16. low: null but in SPLIT. A block packs eight columns, each by a warp,
-// whose lanes have a row of w's each, an output and a channel: its nine numbers are read once and make all sixteen.
-// Through shared memory the eight columns, 16 bytes of a term, come together.
+// Packs weights w (o, c, 3, 3) for both directions. Forward: (9 c, o), terms ordered (64 channels, tap, channel).
+// Backward: (9 o, c) likewise, taps mirrored; null without an input gradient. upsampled: 1 after an upsampling by 2;
+// forward then (16 c, o), terms (class, 64 channels, tap, channel), and backward (16 o, c). inverse_scale: (o,) and
+// (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the same nine numbers.
+// inverse_scale: null in bf16. low: null but in SPLIT. A block packs eight columns, each by a warp, whose lanes have a
+// row of w's each, an output and a channel: its nine numbers are read once and make all sixteen. Through shared memory
+// the eight columns, 16 bytes of a term, come together.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_weights(
     const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low,

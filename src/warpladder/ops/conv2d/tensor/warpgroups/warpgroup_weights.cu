@@ -1,5 +1,5 @@
-// A convolution's weight gradient by warpgroup products (wgmma): part[o, (tap, c)] = sum of dy[pixel, o] x[pixel + tap,
-// c].
+// Weight gradient of a convolution by warpgroup products (wgmma): part[o, (tap, c)] = sum of dy[pixel, o] x[pixel +
+// tap, c].
 // Launched by `correlate` of warpgroups.py.
 //
 // Sums run over pixels, which go down the rows of the pieces of both factors: wgmma takes 16-bit numbers so, and

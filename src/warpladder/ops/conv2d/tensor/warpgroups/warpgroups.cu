@@ -3,12 +3,12 @@
 //
 // Windows of 3 x 3, stride 1, one pixel of padding, alone or after an upsampling by 2 (taps.cuh), over images that
 // warpgroup_pack.cu has written channels last. A tap's factor is a square of pixels like any other, one pixel further:
-// the copy engine is given another place and nothing is unfolded. The input gradient is the same with other weights. Of
+// the copy engine gets other coordinates and nothing is unfolded. The input gradient is the same with other weights. Of
 // an upsampled layer's y a tile has pixels of one class; the classes of a square follow each other, so that rows of y
 // are filled up while they are in the second-level cache. Of three warpgroups one requests pieces, by one of its
-// threads; two multiply. Blocks stay, and make one tile after the other. bf16: sums stay in the tensor cores. SPLIT,
-// fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round. HALF,
-// fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen.
+// threads; two multiply. Blocks are persistent and compute one tile after the other. bf16: sums stay in the tensor
+// cores. SPLIT, fp32: sums leave them after each tap's 64 channels, are scaled back, and added by additions that round.
+// HALF, fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen.
 // arch: sm_90a
 #include "squares.cuh"
 #include "staged.cuh"
@@ -18,8 +18,8 @@
 // x_inverse: (n, c / 64), w_inverse: (o,), both null in bf16. bias: (o,) or null. relu_mask: null, or as y, the output
 // of a ReLU whose gradient y is.
 // y: (n, o, h, w); of UPSAMPLED (n, o, 2 h, 2 w), which has no POOL; of POOL (n, o, h / 2, w / 2), argmax likewise.
-// packed: null, or y once more, for a layer of these that reads it in bf16: channels last and rounded, as pack_pixels
-// of warpgroup_pack.cu has it. A block makes 128 outputs of 2 PIECES squares, each warpgroup PIECES of them.
+// packed: null, or a copy of y in bf16 for the next warpgroup layer: channels last and rounded, as by pack_pixels
+// of warpgroup_pack.cu. A block computes 128 outputs of 2 PIECES squares, each warpgroup PIECES of them.
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) convolve(
     const __grid_constant__ TensorMap pixels, const __grid_constant__ TensorMap pixels_low,
