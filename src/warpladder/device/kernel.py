@@ -1,4 +1,4 @@
-"""`Kernel`: compiled function with its signature; `Launch`: checked call of it; `Call`: a launch or library call."""
+"""`Kernel`: compiled function with its signature; `Launch`: checked call of one; `Call`: launch or library call."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Signature:
         if parameter.members:
             return self._struct(device, parameter, argument, wrong)
         if parameter.pointer:
-            if argument is None:  # a null pointer, for what is optional
+            if argument is None:  # a null pointer, for an optional array
                 return 0
             if not isinstance(argument, Array):
                 raise KernelError(f"{wrong}wants an array on {device.name}, got {type(argument).__name__}")

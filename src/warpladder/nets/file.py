@@ -39,7 +39,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
         defines `net` or `build`: a `Net`, or a function of in_shape (and classes, if it takes a second argument) that
         returns a `Net`; or `MODEL`, a `torch.nn.Sequential`, and optionally `LOSS`. docs/own-net.md has all of them.
     in_shape : tuple of int or None
-            Shape of one sample, for a file without in_shape; a file's own in_shape has priority.
+        Shape of one sample, for a file without in_shape; a file's own in_shape has priority.
     classes : int
         Number of classes, for a function with a second argument.
 
@@ -50,7 +50,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
     Raises
     ------
     NetError
-            One line with the file, the position in it and the reason.
+        One line with the file, the position in it and the reason.
     """
     name = os.fspath(path)
     ending = Path(path).suffix

@@ -1,4 +1,4 @@
-"""The five nets of the ladder, one from each course report."""
+"""Five nets of the ladder, one from each course report."""
 
 from __future__ import annotations
 

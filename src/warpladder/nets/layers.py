@@ -50,7 +50,7 @@ class Layer(metaclass=ByName):
     is_random: ClassVar[bool] = False
     #: True if an output in training depends on all samples of the batch, and predictions take running statistics.
     normalizes: ClassVar[bool] = False
-    #: Folder of ops/ with the files of one of warpladder's layers; empty for that of its name in small letters.
+    #: Folder of ops/ with the files of one of warpladder's layers; empty for the folder of its name in lower case.
     folder: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:

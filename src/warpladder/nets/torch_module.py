@@ -35,7 +35,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "track_running_stats": (True,),
 }  # fmt: skip
 
-#: What to do about modules that are often met and are no layer here.
+#: Advice on frequent modules that are no layers of warpladder.
 REMEDIES = {
     "Softmax": "CrossEntropyLoss computes it from the logits: leave it out",
     "LogSoftmax": "CrossEntropyLoss computes it from the logits: leave it out",

@@ -50,26 +50,26 @@ def verify(
         From (net, config, state) to a `Trainer`, also at other learning rates, clip values, weight decays and eps.
     net, config : Net, TrainConfig
     seed : int or None
-            Seed of states, samples, orders, and the number of each. None for the seed of all proofs of this process:
+        Seed of states, samples, orders, and the number of each. None for the seed of all proofs of this process:
         WARPLADDER_PROOF_SEED if it is set, else a random number drawn when the process began.
         The verdict has it.
     dataset : Dataset or None
         Training data: one case has as many samples, and some cases use its samples.
     bitwise : bool
-            True if the trainer must repeat itself bit for bit; False if a repetition need only be within the bounds.
+        True if the trainer must repeat itself bit for bit; False if a repetition need only be within the bounds.
     precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
         Precision of the trainer's products, a `Rung`'s `precision`, from which the bounds follow. State and outputs
         are float64 for fp64, else float32. The reference always computes in float64.
     sums : {"fp32", "fp64"}
-            Precision of the sums of the gradients of a batch's samples, a `Rung`'s `sums`.
+        Precision of the sums of the gradients of a batch's samples, a `Rung`'s `sums`.
     transforms : bool
-            True if the trainer may compute convolutions by Winograd's or Fourier's algorithm, a `Rung`'s `transforms`.
+        True if the trainer may compute convolutions by Winograd's or Fourier's algorithm, a `Rung`'s `transforms`.
             Sums
         on a grid are then not exact: data away from kinks replace grid data.
     shared : dict or None
         Cases of earlier proofs of this net on this data set; this proof's are added if it passes.
     reach : int or None
-            Steps of a long call; None for as many as the trainer makes in a small share of the proof's seconds. The
+        Steps of a long call; None for as many as the trainer makes in a small share of the proof's seconds. The
             verdict
         has the number, so that the proof can be repeated.
 

@@ -34,7 +34,7 @@ class BiasSums:
     ----------
     net : Net
     which : (size,) ints
-            Number of the distinct sample of which each sample of the batch is a copy.
+        Number of the distinct sample of which each sample of the batch is a copy.
     precision : str or Precision
         Precision of the terms and of their sum.
     """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .reference import ReferenceTrainer
 
 UPDATE = 8  # roundings from a gradient to a weight in SGD
-DRAWS = 4  # of the signs of errors
+DRAWS = 4  # draws of the signs of errors
 FEW = 4  # samples of a draw, at least, if each draw has its own
 NUDGE = 2.0**-16  # share of an input's size by which it is moved for a central difference
 
@@ -127,18 +127,18 @@ def error_scales(
     ----------
     config : TrainConfig
     params, gradient : (count,) float64
-            Parameters and gradient before the step, without clipping.
+        Parameters and gradient before the step, without clipping.
     slots : mapping
         (count,) float64 each.
     rate, number
         Learning rate and number of the step, as for `ops.update.reference.step`.
     span : ndarray or None
-            (count,) magnitudes of the gradient's terms; None for the gradient's own.
+        (count,) magnitudes of the gradient's terms; None for the gradient's own.
 
     Returns
     -------
     tuple
-            (count,) float64, at least 0, for the change of the parameters; and such an array for each slot, by name.
+        (count,) float64, at least 0, for the change of the parameters; and such an array for each slot, by name.
     """
     free, clip = config.but(clip_value=None, clip_norm=None), config.clip_value
     seen = gradient if clip is None else np.clip(gradient, -clip, clip)

@@ -29,7 +29,7 @@ SHORT = 3  # steps of a short call, at most: calls of so many steps are compared
 MIDDLE = 4  # times as many steps as a call within an epoch has
 BATCHES = 2  # distinct batches of a data set of many steps
 MOST_EPOCHS = 80
-MOST_STEPS = 4  # full batches of such an epoch, below this number
+MOST_STEPS = 4  # full batches of an epoch in `check_epochs`, below this number
 LATEST = 2.0**30  # updates made before, at most, if every step is made with the same numbers
 
 

@@ -32,7 +32,7 @@ from .witness import amplified_errors, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
-CANDIDATES = 64  # samples screened for each one wanted, before a net counts as having too many kinks
+CANDIDATES = 64  # samples screened for each one needed, before a net has too many kinks
 # samples drawn for each one wanted where a coarse format makes some useless, and wanted for each one more elsewhere
 SPARE, SPARE_SHARE = 4, 64
 STARTS, REDRAWS = 32, 8  # starts tried until every tensor moves, and batches at a state until one is fit
@@ -84,7 +84,7 @@ class CaseMaker:
     ) -> None:  # fmt: skip
         self.weighted = weighted
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
-        self.seed = int(rng.integers(2**31))  # of initial weights other than the configuration's and the caller's
+        self.seed = int(rng.integers(2**31))  # seed of initial weights other than the configuration's and the caller's
         self.moments = Moments(config, self.seed)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
@@ -278,7 +278,7 @@ class CaseMaker:
         xs, ys = list[np.ndarray](), list[np.ndarray]()
         for _ in range(CANDIDATES):
             x, y = source(self.rng, count)
-            for some in slices(self.net, count):  # no more are looked at than are wanted
+            for some in slices(self.net, count):  # no more samples are screened than needed
                 seen = pixels(x[some], source.scale).astype(np.float64)
                 keep = away_from_kinks(reference, seen, self.precision, y=y[some])
                 xs.append(x[some][keep])
@@ -309,7 +309,7 @@ class CaseMaker:
         """Samples with labels, one for each place, that suit the place's masks."""
         count = len(places.at)
         x, y = source(self.rng, count)
-        left = np.arange(count)  # places whose sample does not suit
+        left = np.arange(count)  # indices of places whose sample does not suit
         for attempt in range(CANDIDATES):
             tried = np.resize(left, max(count, CANDIDATES)) if attempt else left
             drawn = source(self.rng, len(tried)) if attempt else (x, y)

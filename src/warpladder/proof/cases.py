@@ -43,7 +43,7 @@ REPEATS = 8  # samples for each one that a batch has twice
 TIES = 8  # samples whose logits all tie, at least
 INK = 0.1  # share of numbers other than zero where no other samples are fit
 VISIBLE = 1 / 16  # share of an update that a visible setting changes
-# settings of optimizers that may be too small to see, and the value at which each has no effect
+# settings of optimizers that may be too small to show, and the value at which each has no effect
 SMALL = {"weight_decay": 0.0, "eps": 1e-30}
 HIGH_RATE = 2.0**40  # rate at which an update is looked for: at a low one a sum with the weight rounds it away
 LEAST_RATE = 64.0  # rate at which updates are compared; or a higher power of two, at which they outweigh the weights
@@ -133,7 +133,7 @@ class Cases:
     precision : str or Precision
         Precision of the trainer's products.
     transforms : bool
-            True if the trainer may compute convolutions by Winograd's or Fourier's algorithm.
+        True if the trainer may compute convolutions by Winograd's or Fourier's algorithm.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class GuardedTrainer:
 
 def _place(error: Exception) -> str:
     """Text of an error's place in the called function's file, as " in mine.py, line 7"; "" if the call failed."""
-    place = getattr(error, "place", None)  # of an error in another process
+    place = getattr(error, "place", None)  # place of an error in another process
     if place is not None:
         return f" in {place}" if place else ""
     frames = traceback.extract_tb(error.__traceback__)[1:]

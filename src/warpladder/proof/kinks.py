@@ -154,7 +154,7 @@ def on_grid(
     params = state.params.astype(kind.element)
     weights = [place for place in param_slices(net) if len(place.shape) > 1 and kinks and place.layer < kinks[-1]]
     biases = {place.layer: slice(place.start, place.stop) for place in param_slices(net) if len(place.shape) == 1}
-    unit = 0.25  # the layer's inputs are multiples of it
+    unit = 0.25  # unit of which the layer's inputs are multiples
     entering, at = x, 0  # inputs of layer number `at`
     for place in weights:
         bias = biases.get(place.layer, slice(0, 0))

@@ -45,7 +45,7 @@ from .samples import Rescaled, SampleSource
 from .verdict import distance
 from .witness import plain_gradients
 
-LARGEST = 16  # samples in a batch: what is extreme is so in each
+LARGEST = 16  # samples in a batch, all of them extreme
 TRIES = 6  # draws of each case
 LEVELS = {"nearly learnt": (1e-3, 1e-1), "learnt": (1e-6, 1e-5)}  # losses of samples
 SPREAD = 5.0, 20.0  # logits of mixed samples
@@ -56,7 +56,7 @@ STEEP = 3.0, 12.0  # root mean square of the inputs of activations that saturate
 DEAD, NEVER = 8, 32.0  # units for each one that is dead, and its bias below 0
 POWERS = 5, 12  # powers of two by which pixels are scaled
 MORE_POWERS = 20, 30  # where an optimizer squares no gradient: the more, the smaller are the cuts that show
-INSIDE = 15, 20  # by which numbers inside of the net are scaled there
+INSIDE = 15, 20  # powers of two by which numbers inside the net are scaled
 FEW_POWERS = 2, 4  # in a format coarser than fp32
 ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
 UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients

@@ -19,7 +19,7 @@ from .places import places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase
 
-SAMPLES = 4  # in a batch, at most
+SAMPLES = 4  # samples in a batch, at most
 
 
 def check_non_finite(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
@@ -123,7 +123,7 @@ class _NonFiniteChecks:
         trainer, others = self.trainer, np.arange(SAMPLES) != bad
         trainer.set_state(self.state)
         clean, out = trainer.predict(self.many, 1.0), trainer.predict(many, 1.0)
-        # a convolution may meet nothing but its padding, so that no output depends on the sample
+        # a convolution may read only its padding, so that no output depends on the sample
         reached = np.isnan(
             ReferenceTrainer(self.net, self.context.config, self.state).predict(many[bad : bad + 1], 1.0)[0]
         )

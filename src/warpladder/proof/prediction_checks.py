@@ -37,7 +37,7 @@ def check_more_predictions(context: ProofContext, trainer: GuardedTrainer, case:
     _check_after_update(context, trainer, case)
     trainer.set_state(context.cases.predicted)
     _check_prediction(context, trainer, pool, few, "in another state than before")
-    for size in (2, 3):  # of one sample alone some layouts are like any other
+    for size in (2, 3):  # with one sample some layouts are equal
         some = _which(context, pool, size)
         for layout, x in _layouts(pool.x[some]).items():
             _check_prediction(context, trainer, pool, some, layout, x)

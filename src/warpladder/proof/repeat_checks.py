@@ -44,7 +44,7 @@ class _RepeatChecks:
         self.start, self.steps = case.steps[0].state, context.config.steps(case.order.n)
         where = f"steps 0..{self.steps} in one call"
         if context.config.loss_every > 1:
-            own.load(case.dataset)  # of an epoch with losses again
+            own.load(case.dataset)  # data set of an epoch with losses again
         own.set_state(self.start)
         self.log = own.run(self.order, 0, self.steps)
         context.check_log(self.log, self.order, self.steps, where)

@@ -35,14 +35,14 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
         Precision of products: "fp64", "fp32", or "tf32", "bf16" and "fp16", with factors rounded to these and sums in
         fp32; or float64 and float32 as types of NumPy.
     length : int
-            Roundings in the longest chain that leads to one number: the length of a sum, or the total length of
+        Roundings in the longest chain that leads to one number: the length of a sum, or the total length of
         consecutive sums, since independent errors add by their squares.
     steps : int
-            Training steps since both had the same state. Each adds an error of one step's magnitude.
+        Training steps since both had the same state. Each adds an error of one step's magnitude.
     products : int
-            Consecutive products, with factors rounded to a coarser format, that lead to one number.
+        Consecutive products, with factors rounded to a coarser format, that lead to one number.
     cuts : int
-            Consecutive additions of 16 products each by a tensor core that lead to one number. They truncate
+        Consecutive additions of 16 products each by a tensor core that lead to one number. They truncate
         instead of rounding, so that their errors have one sign and add.
 
     Returns

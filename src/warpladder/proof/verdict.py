@@ -35,7 +35,7 @@ class Verdict:
 
     passed : bool
     judged : bool
-            False if no step can judge a trainer: the trainer has not passed, and is not refuted.
+        False if no step can judge a trainer: the trainer has not passed, and is not refuted.
     error, bound : float
         The normwise relative error that is largest relative to its bound; inf if the fault has no size.
     reason : str
@@ -90,7 +90,7 @@ def distance(
     scale : ndarray or None
         Scale of errors; None for `want`.
     slack : ndarray or float
-            Difference of each element that is no error, at least 0.
+        Difference of each element that is no error, at least 0.
 
     Returns
     -------

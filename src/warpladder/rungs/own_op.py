@@ -103,7 +103,7 @@ def _check(pairs: Pairs) -> bool:
 
 
 def _kernels(op: str, file: str, config: TrainConfig | None = None) -> Any:
-    """Kernels of a .cu file; for an update, those of the config's optimizer."""
+    """Kernels of a .cu file; for an update, for the config's optimizer."""
     from ..ops.own import kernel_file
     from ..ops.own.roles import named, roles
 

@@ -22,8 +22,8 @@ class PersistentOptions(Options):
     estimate.
     cluster : blocks of a cluster with wait=both, which may be 1. None takes the fastest by estimate.
     weights : "global", each phase reads the weights from global memory; "shared", with wait=both each block reads its
-    part of them into shared memory once a step, and keeps activations there; with wait=cluster the weights of a single
-    layer stay there, and its inputs are divided. None takes the faster by estimate.
+    part of them into shared memory once a step, and stores activations in it; with wait=cluster the weights
+    of a single layer stay in it, and its inputs are divided. None takes the faster by estimate.
     exchange : "stored", blocks of a cluster store results in each other's shared memory and wait at the cluster's
     barrier; "sent", they send them to barriers there, and wait for their bytes. None takes the faster by measurement.
     blocks : blocks of the launch; None takes as many as possible.

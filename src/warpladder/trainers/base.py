@@ -155,7 +155,7 @@ class Trainer(ABC):
         """Train whole epochs: logs, weights and slots equal those of `run` on each order, bit for bit.
 
         In an epoch of one step, starting it and reading its loss take the host as long as the step itself: a trainer
-        may send many epochs before it waits.
+        may queue many epochs before it waits.
         """
         return [self.run(order, 0, self.config.steps(order.n)) for order in orders]
 

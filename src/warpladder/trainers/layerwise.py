@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: full-batch training needs little memory and finds its numbers in the cache.
 SLICE_BYTES = 1 << 24
 
-#: The same on a GPU, where every slice costs its own launches and memory is what there is to spare.
+#: The limit on a GPU: a slice costs launches, and memory is plentiful.
 GPU_SLICE_BYTES = 4 << 30
 
 
@@ -64,7 +64,7 @@ class LayerwiseTrainer(Trainer):
         self.net, self.config, self.table, self.around, self.xp = net, config, table, around, xp
         self.dtype = np.dtype(dtype)
         self.params, self.grads = (xp.zeros(net.param_count, self.dtype) for _ in range(2))
-        self.summed = self.grads if sums in (None, dtype) else xp.zeros(net.param_count, sums)  # what a pass fills
+        self.summed = self.grads if sums in (None, dtype) else xp.zeros(net.param_count, sums)  # filled by a pass
         self.buffers = xp.zeros(net.buffer_count, self.dtype)
         self.slots = {name: xp.zeros(net.param_count, self.dtype) for name in config.optimizer.slots}
         self.update = table.update(config, self.params, self.grads, tuple(self.slots.values()))
@@ -86,7 +86,7 @@ class LayerwiseTrainer(Trainer):
         target = None if goal is None else self.xp.zeros((capacity, *goal.shape[1:]), goal.dtype)
         self.feed = ArrayFeed(dataset, self.config, self.table.gather, x, target, goal)
         self.shares = BatchShares.of(self.net.loss, dataset, self.config)
-        self.share = None if self.shares is None else self.xp.zeros(capacity, self.dtype)  # of a slice's samples
+        self.share = None if self.shares is None else self.xp.zeros(capacity, self.dtype)  # shares of a slice's samples
         self.batch.loss = self.table.loss(self.net.loss, y, x if target is None else target, dy, self.share)
 
     def _bind(self, capacity: int, train: bool) -> Batch:

@@ -34,7 +34,7 @@ DEVICE_HEADERS = re.compile(
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<name>[^>"\n]+)[>"][^\n]*$', re.MULTILINE)
-#: Declarations that name namespaces of such headers.
+#: Declarations that name namespaces of headers that cannot be emulated.
 _THEIRS = re.compile(r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;")
 _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE

@@ -53,7 +53,7 @@ _NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") e
 _RUNTIME_FLAGS = {
     "fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",), "count": ("-DEMU_CHECK", "-DEMU_COUNT"),
 }  # fmt: skip
-#: Call-outs before each access, which our own runtime answers; volatile ones apart.
+#: Call-outs before each access, to the emulator's own runtime; volatile accesses have separate ones.
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
 #: Flags of sources with volatile accesses, with which threads may poll; the checker's call-outs see these anyway.
 POLLS = {"fast": _CALLOUTS, "asan": ("-fsanitize-coverage=trace-pc",)}

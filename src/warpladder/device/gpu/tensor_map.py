@@ -24,7 +24,7 @@ PLAIN, SWIZZLE_128, CACHE_LINES_128, ZEROS = 0, 3, 2, 0
 #: Alignment of a tensor map's address. The structure of cuda.bindings lacks it, and some processors stop there; hence
 #: the driver's function is called with memory of our own.
 ALIGNMENT = 64
-#: The CUDA version whose form of the function is requested.
+#: CUDA version of the requested function.
 SINCE = 12000
 
 

@@ -26,14 +26,14 @@ class ArrayConv2d(Op):
         self.patches = Patches(x, near.shape[1:], places, self.block, k, stride, padding)
         wide = (far.shape[1], self.block, places[0], self.patches.pitch)
         self.product = self.scratch(x, wide)  # result of a matrix product, with places over the edge
-        self.factor = self.scratch(x, wide)  # factor of a matrix product, zero there
+        self.factor = self.scratch(x, wide)  # factor of a matrix product, zero beyond the edge
         self.factor[...] = 0
         self.a = self.scratch(x, (far.shape[1], near.shape[1], k, k))
         summed = x.dtype if buffers.dw is None else buffers.dw.dtype  # dtype of sums over the batch
         self.da = self.scratch(x, self.a.shape, summed)
         self.da_block = self.scratch(x, (far.shape[1], near.shape[1] * k * k), summed)
         self.workspace += self.patches.workspace
-        # Wider copies of the factors, if that dtype is wider than that of x and dy.
+        # Wider copies of the factors, if that dtype is wider than x's and dy's.
         shapes = (self.factor.reshape(len(self.factor), -1).shape, self.patches.matrix(self.block).shape)
         self.wide = () if summed == x.dtype else tuple(self.scratch(x, shape, summed) for shape in shapes)
 

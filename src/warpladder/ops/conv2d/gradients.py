@@ -15,7 +15,7 @@ WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
 GRADIENT = Path(__file__).with_name("gradient.cu")
 #: Threads of a block.
 THREADS = 256
-#: Tiles of `correlate`, whose threads hold more than those of other products: the others would have too few registers.
+#: Tiles of `correlate`, whose threads need more registers than other products' threads: the other tiles leave too few.
 #: The last tile is as wide as the nine taps of 16 channels, which no other width divides.
 TILES = (
     *(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64)),

@@ -1,6 +1,6 @@
 """Convolution as nested loops, with sums in float64. Shapes: x (n, c, h, w), weight (o, c, k, k), y (n, o, oh, ow).
 
-Output (p, q) and kernel element (i, j) meet input pixel (p s + i - padding, q s + j - padding); pixels outside are
+Output (p, q) and kernel element (i, j) multiply input pixel (p s + i - padding, q s + j - padding); pixels outside are
 skipped.
 """
 

@@ -1,7 +1,7 @@
 """Two-dimensional cross-correlation in float64, as one matrix product for each sample.
 
-Shapes: x (n, c, h, w), w (o, c, k, k), b (o,), y (n, o, oh, ow). Element (i, j) of the kernel meets the padded input at
-rows i, i + stride, ... and columns j, j + stride, ...
+Shapes: x (n, c, h, w), w (o, c, k, k), b (o,), y (n, o, oh, ow). Element (i, j) of the kernel multiplies the padded
+input at rows i, i + stride, ... and columns j, j + stride, ...
 
 The sum over c, i and j is a product of the weights and a matrix of all patches, k k times as large as the image. If
 the output has far fewer channels than the input, the output is unfolded. Samples are processed a few at a time, so that
@@ -32,7 +32,7 @@ def forward(layer: Conv2d, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -
         out[...] = 0 if b is None else b[:, None, None]
         if c <= FEWER * o:
             out += (w.reshape(o, -1) @ _met(padded, k, oh, ow, stride)).reshape(out.shape)
-        else:  # products of each kernel element with every pixel, added up where the element meets the pixel
+        else:  # products of each kernel element with every pixel, added at the pixel's output
             products = w.transpose(0, 2, 3, 1).reshape(-1, c) @ padded.reshape(len(out), c, -1)
             terms = products.reshape(len(out), o, k, k, high, wide)
             for i, j, window in _windows(k, oh, ow, stride):
@@ -60,7 +60,7 @@ def backward(
             for i, j, window in _windows(k, oh, ow, stride):
                 dpadded[window] += terms[:, :, i, j]
         else:
-            spread = np.zeros((len(above), o, k, k, high, wide))  # dy, where each kernel element meets the input
+            spread = np.zeros((len(above), o, k, k, high, wide))  # dy, shifted by each kernel element
             for i, j, window in _windows(k, oh, ow, stride):
                 spread[:, :, i, j][window] = above
             flat = spread.reshape(len(above), o * k * k, -1)

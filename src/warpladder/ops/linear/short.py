@@ -17,7 +17,7 @@ ROWS, COLUMNS = 16, 8
 OUTPUTS, INPUTS = 32, 64
 #: Consecutive arguments of a launch.
 Arguments = tuple[Array | np.float32 | None, ...]
-#: Most samples for which one block goes through all of them for the weight gradient.
+#: Largest number of samples that one block sums for the weight gradient.
 MOST = 256
 
 
@@ -60,7 +60,7 @@ def _shared(depth: int) -> int:
 
 def _most_inputs(device: Device) -> int:
     """Largest number of inputs for which shared memory holds a block's samples and weights."""
-    row = (device.limits.shared_opt_in - 1024) // (4 * (ROWS + COLUMNS))  # the numbers of rows are there too
+    row = (device.limits.shared_opt_in - 1024) // (4 * (ROWS + COLUMNS))  # row indices are in shared memory too
     return (row - 8) // 16 * 16
 
 

@@ -14,7 +14,7 @@ TILED = Path(__file__).with_name("tiled.cu")
 #: Terms of a sum that a block takes at a time, as in tiled.cu; and fewest terms in a part of a sum.
 DEPTH = 32
 LEAST = 2 * DEPTH
-#: Cost of such a step for a warp: instructions, and cycles of waiting for the copied numbers.
+#: Cost of a copying step for a warp: instructions, and cycles of waiting for the copied numbers.
 INSTRUCTIONS, WAITS = 120, 800
 
 

@@ -40,7 +40,7 @@ def is_segment(module: ModuleType) -> bool:
 
 
 class OwnOp(Op):
-    """The package's op `ours` with one or both passes by a user's functions or by the user's op."""
+    """Op `ours` of the package with one or both passes by a user's functions or by the user's op."""
 
     ours: ClassVar[type[Op]]
     module: ClassVar[ModuleType]
@@ -62,7 +62,7 @@ class OwnOp(Op):
         if "y" not in self.outputs:
             return self.base.forward(n)
         if "dx" not in self.outputs:
-            self.base.forward(n)  # what our backward pass stores, such as argmax indices
+            self.base.forward(n)  # arrays that the package's backward pass reads, such as argmax indices
         if self.own is not None:
             return self.own.forward(n)
         t = self.buffers

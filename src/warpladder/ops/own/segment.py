@@ -15,7 +15,7 @@ from .roles import Number, values
 
 
 class OwnSegment(Segment):
-    """The package's segment `ours` without the launches that the user's launches replace.
+    """Segment `ours` of the package without the launches that the user's launches replace.
 
     files : the user's .cu files. segments : the user's own segments, with the arrays that each writes.
     """
@@ -66,7 +66,7 @@ class OwnSegment(Segment):
                 theirs += segment.forward(part)
         if not theirs:
             return found
-        # what our backward pass still reads, such as the argmax indices of a pooling, has to be written
+        # arrays that the package's backward pass reads, such as argmax indices, must be written
         later = self._kept(self.base.backward(part)) if self.buffers.dy is not None else []
         mine = [self.buffers.x, self.buffers.y]
         wanted = [span for call in later for span in _reads(call) if not any(_meets(span, _span(a)) for a in mine)]
@@ -81,7 +81,7 @@ class OwnSegment(Segment):
         return found
 
     def _kept(self, calls: Launches) -> Launches:
-        """The package's backward launches, needed for the arrays that no launch of the user writes."""
+        """Backward launches of the package that are needed for the arrays that no launch of the user writes."""
         if not self.replaced & {"dx", "dw", "db"}:
             return calls
         t = self.buffers

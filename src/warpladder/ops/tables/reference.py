@@ -27,7 +27,7 @@ def backward(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) 
 
 def weight_gradients(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
     """Gradients (dw, db) of a layer's parameters; () without parameters."""
-    if type(layer) in (Linear, Conv2d):  # a layer of a user's file has no such argument
+    if type(layer) in (Linear, Conv2d):  # a layer of a user's file lacks this argument
         return tuple(form(type(layer), FILE).backward(layer, x, w, dy, needs_dx=False))
     return backward(layer, x, w, dy)[1:]
 

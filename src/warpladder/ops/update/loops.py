@@ -29,7 +29,7 @@ def clip_norm(g: np.ndarray, limit: float) -> None:
     for i in range(len(g)):
         total += np.float64(g[i]) * np.float64(g[i])
     factor = limit / (math.sqrt(total) + EPSILON)
-    if not factor >= 1:  # NaN goes on to all
+    if not factor >= 1:  # a NaN norm makes all gradients NaN
         for i in range(len(g)):
             g[i] *= factor
 

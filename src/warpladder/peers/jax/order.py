@@ -34,7 +34,7 @@ def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
     for key in words[:ROUNDS]:
         left, right = right, left ^ (mix(right ^ key) & mask)
     sent = (left << half_bits) | right
-    # A value outside goes through the network again. Each round doubles the number of times, by looking up the result
+    # A value of n or more is permuted again. Each round doubles the number of times, by looking up the result
     # of the result.
     end = jnp.where(values < n, values, sent)
     for _ in range((len(values) - n).bit_length()):

@@ -77,7 +77,7 @@ class SklearnTrainer(Trainer):
         )  # fmt: skip
         self.model.log, self.step = [], 0
         features, classes = named[0].shape[1], np.arange(net.out_shape[0])
-        # it allocates when it first sees samples; set_state overwrites what it learns from this one
+        # it allocates at its first call; set_state overwrites the weights that result
         self.model.partial_fit(np.zeros((1, features), np.float32), classes[:1], classes=classes)
         self.x: np.ndarray | None = None
         self.held: dict[str, np.ndarray] | None = (
@@ -122,7 +122,7 @@ class SklearnTrainer(Trainer):
     def _fit(self, x: np.ndarray, y: np.ndarray) -> None:
         try:
             with warnings.catch_warnings():
-                # MLPClassifier takes Ctrl-C for its own: it warns and returns, and the caller would go on
+                # MLPClassifier catches Ctrl-C: it warns and returns, and the caller would continue
                 warnings.filterwarnings("error", "Training interrupted", UserWarning)
                 self.model.partial_fit(x, y)
         except UserWarning as warning:
@@ -134,7 +134,7 @@ class SklearnTrainer(Trainer):
                 raise  # weights that are not finite are for the log to tell
 
     def _tensors(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> dict[str, np.ndarray]:
-        """Tensors by our names and in our shapes; scikit-learn's weight matrices are (in, out)."""
+        """Tensors by the net's names and in its shapes; scikit-learn's weight matrices are (in, out)."""
         both = itertools.chain.from_iterable(zip((w.T for w in weights), biases, strict=True))
         return dict(zip((place.name for place in param_slices(self.net)), both, strict=True))
 

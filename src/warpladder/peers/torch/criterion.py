@@ -41,7 +41,7 @@ class Criterion:
 
     @property
     def loss(self) -> Loss:
-        """The net's loss."""
+        """Loss of the net."""
         return self.net.loss
 
     @property

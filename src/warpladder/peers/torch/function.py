@@ -88,7 +88,7 @@ def compiled_step(function: NetFunction, update: WrittenUpdate, size: int, has_l
             update.change(p, grads[name], own_slots, row, good)
         return (loss, output) if has_loss else None
 
-    # torch.compile stores eight functions for a code object, and this code is that of every step
+    # torch.compile stores eight functions for a code object, and all steps share this code
     own = FunctionType(step.__code__.replace(), step.__globals__, step.__name__, None, step.__closure__)
     compiled: CompiledStep = torch.compile(own, fullgraph=True, dynamic=False)
     return compiled

@@ -35,7 +35,7 @@ from .residual import ResidualModule
 
 
 def sequential(net: Net) -> nn.Sequential:
-    """PyTorch model equal to the net; its `state_dict` has our names, shapes and order."""
+    """PyTorch model equal to the net; its `state_dict` has the net's names, shapes and order."""
     model = nn.Sequential(*_modules(net, iter(range(len(net.layers))))[0])
     wanted = [(place.name, place.shape) for place in param_slices(net)]
     if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
@@ -67,7 +67,7 @@ def _modules(net: Net, numbers: Iterator[int]) -> tuple[list[nn.Module], Layer |
         if isinstance(module, nn.ReLU):
             module.inplace = isinstance(
                 before, nn.Linear | nn.Conv2d
-            )  # whose backward pass does not look at their output
+            )  # their backward pass does not read their output
     return modules, end
 
 
@@ -109,7 +109,7 @@ def lacking(kind: type[Layer]) -> str | None:
 
 def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, channels_last: bool) -> torch.Tensor:
     """Outputs (n, *out_shape) of samples (n, *in_shape) in the parameters' format; channels_last : images' layout."""
-    image: Shape | None = None  # what a flat vector was, where its channels are last
+    image: Shape | None = None  # shape of the image that a flat vector was, if its channels are last
     entering: list[torch.Tensor] = []
     for i, (layer, shape) in enumerate(pooled_first(net)):
         entering.append(x)

@@ -31,7 +31,7 @@ def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:
     for key in words[:ROUNDS]:
         left, right = right, left ^ (mix(right ^ key) & mask)
     sent = (left << half_bits) | right
-    # A value outside goes through the network again. Each round doubles the number of times, by looking up the result
+    # A value of n or more is permuted again. Each round doubles the number of times, by looking up the result
     # of the result.
     end = torch.where(values < n, values, sent)
     for _ in range((len(values) - n).bit_length()):

@@ -6,7 +6,7 @@ import torch
 
 #: First scale of the loss: the usual 65,536 overflows in the first steps of every net here, which are then skipped.
 SCALE = 1024.0
-GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # those of GradScaler
+GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # GradScaler's defaults
 
 
 class LossScale:

@@ -29,9 +29,9 @@ from .update import eager
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-PREDICT_FLOATS = 1 << 22  # in the largest activation of one call of the model, at most, if one sample allows
+PREDICT_FLOATS = 1 << 22  # elements of an activation in one call, at most, unless one sample has more
 SHORT = {"bf16": torch.bfloat16, "fp16": torch.float16}  # formats of automatic mixed precision
-TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy with those before
+TOGETHER = 256  # steps whose sample indices are computed at once, while a GPU runs the previous ones
 
 
 class TorchTrainer(Trainer):
@@ -50,7 +50,7 @@ class TorchTrainer(Trainer):
     ) -> None:  # fmt: skip
         self.net, self.config, self.channels_last = net, config, channels_last and len(net.in_shape) == 3
         self.device, self.precision, self.threads = open_device(device), named(precision).name, threads
-        self.element = torch.float64 if self.precision == "fp64" else torch.float32  # of parameters and slots
+        self.element = torch.float64 if self.precision == "fp64" else torch.float32  # dtype of parameters and slots
         self.criterion = Criterion(net, self.element, self.device)
         self.short = SHORT.get(self.precision)  # format of products under autocast
         self.model = (sequential(net) if model is None else model).to(self.device, self.element)

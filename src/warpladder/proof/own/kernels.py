@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Multiply-adds of a launch: of a larger layer fewer samples are taken, one at least.
 MOST = 1 << 21
-#: Parameters of an update, besides those of the net.
+#: Numbers of parameters with which an update is checked, besides the net's.
 RAGGED_COUNTS = (1, 33, 1000)
 #: Samples of a case at most: no multiple of a block's side.
 SAMPLES = 5

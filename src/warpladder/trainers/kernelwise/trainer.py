@@ -65,7 +65,7 @@ class KernelTrainer(Trainer):
         self.update = table.update(device, config, self.params, self.grads, tuple(self.slots.values()), self.block_size)
         self.step = device.zeros((1,), np.int32, "log")
         self.mask_key: MaskKey | None = None
-        self.masked_order: Order | None = None  # whose key that is
+        self.masked_order: Order | None = None  # order of the key on the device
         if net.is_random:
             self.mask_key = MaskKey(device.zeros((1,), np.uint32, "log"), self.step)
             self.host_key = device.pinned((1,), np.uint32)  # free at the begin of an epoch: every run waits for its end
@@ -154,7 +154,7 @@ class KernelTrainer(Trainer):
         self.seconds["load"] = perf_counter() - start
 
     def boundaries(self, capacity: int, train: bool) -> Boundaries:
-        """The net's chain, cut into segments for `capacity` samples at a time."""
+        """Boundaries of the net's chain, cut into segments for `capacity` samples at a time."""
         resident = train and issubclass(self.feed_type, ResidentFeed)
         has_shares = train and self.shares is not None
         config, batch = (self.config, self.batch) if train else (None, capacity)

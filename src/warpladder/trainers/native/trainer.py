@@ -87,7 +87,7 @@ class NativeTrainer(Trainer):
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
         steps = self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64))
         self._memory = NativeMemory(**buffers, **steps, **NO_SAMPLES, **NOTHING)
-        # by (True if losses are computed, True if samples are read as bytes)
+        # programs by (True if losses are computed, True if samples are read as bytes)
         self._programs: dict[tuple[bool, bool], np.ndarray] = {}
         self._loop = 0
 
@@ -214,7 +214,7 @@ class NativeTrainer(Trainer):
         self._step = state.step
 
     def _slots(self) -> list[tuple[str, np.ndarray]]:
-        """The optimizer's slots by name, in native order."""
+        """Slots of the optimizer by name, in native order."""
         names = self.config.optimizer.slots
         return list(zip(names, self._memory.slots.reshape(len(names), -1) if names else (), strict=True))
 
@@ -315,7 +315,7 @@ NOTHING: dict[str, np.ndarray] = {
     "out": np.empty((0, 1), np.float32),
 }
 
-#: the memory's samples before there are any
+#: the memory's samples before `load`
 NO_SAMPLES: dict[str, np.ndarray] = {
     "u8": np.empty((0, 1), np.uint8),
     "f32": np.empty((0, 1), np.float32),

@@ -31,7 +31,7 @@ def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], 
     if isinstance(net.loss, CrossEntropyLoss):
         lines.insert(0, "const int labels_ahead = held_labels(label + from, mine);")
     for number, line in enumerate(phases, start=1):
-        if number <= len(copies):  # the weights of this phase are there
+        if number <= len(copies):  # the weights of this phase have been copied
             lines.append(f"ready<{len(copies) - number}>();")
         waits = number <= crew_waits(last)
         lines.append(line.format(to=_receiver(plan, number) if waits else "Unsent{}"))

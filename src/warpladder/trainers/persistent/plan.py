@@ -44,7 +44,7 @@ NEIGHBOURS = 18
 #: Blocks on a device whose number of multiprocessors says nothing: the emulator.
 EMULATED_BLOCKS = 3
 
-#: Bytes of shared memory that are not for tiles: static arrays, and what the system takes.
+#: Bytes of shared memory that are not for tiles: static arrays, and the system's share.
 RESERVED = 3 << 10
 
 

@@ -60,8 +60,8 @@ struct ClusterTeam : Blocks {
     }
 };
 
-// A wait in vain: its number in a step plus one, the step, and the block go to arrived[1] to [3]. The first block leaves
-// them; later ones find them. It is static, so that a team stays in registers.
+// Reports a wait that timed out, if it is the first: stores its number in a step plus one, the step, and the block in
+// arrived[1] to [3]. It is static, so that a team stays in registers.
 static __device__ __noinline__ void report_lost(unsigned* arrived, int number, int step) {
     if (atomicCAS(arrived + 1, 0u, number + 1u) == 0u) {
         arrived[2] = step;
@@ -117,10 +117,10 @@ struct GridTeam : Blocks {
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
 
 // The blocks of one cluster that wait for the bytes they send each other, at one barrier for each of the WAITS waits of
-// a step. What a block sends makes no fence: an arrival at the cluster's own barrier would be held up until all of the
-// block's writes are visible to the whole GPU. Each block announces at the beginning of a step how many bytes it gets. A
-// block that has nothing to send before a wait arrives at all barriers instead, so that no block sends to where an
-// earlier number may still be on its way. Blocks meet in another wait before they send at the same barriers again.
+// a step. Sends use no fence: an arrival at the cluster's own barrier would wait until all of the block's writes are
+// visible to the whole GPU. Each block announces at the beginning of a step how many bytes it gets. A block that sends
+// nothing before a wait arrives at all barriers instead, so that no block sends to a buffer whose earlier numbers may
+// still be in flight. Blocks pass another wait before they send at the same barriers again.
 template <int SIZE, int WAITS>
 struct CountedTeam : Blocks {
     static_assert(SIZE > 1 && WAITS <= 32, "a thread of the first warp for each wait");

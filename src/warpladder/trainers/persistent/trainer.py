@@ -27,10 +27,10 @@ from .source import KERNEL, initial_work, persistent_source, waits
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-#: Steps of a launch over several epochs, at most: its log and its settings lie in memory, and Ctrl-C waits for its end.
+#: Steps of a launch over several epochs, at most: its log and its settings are in memory, and Ctrl-C waits for its end.
 STEPS = 8192
 
-#: Samples of such a launch, at most, unless one epoch has more: their numbers are found before the first step.
+#: Samples of a launch over several epochs, at most, unless one epoch has more: the order is computed before it.
 CHOSEN = 1 << 22
 
 
@@ -43,7 +43,7 @@ class PersistentTrainer(KernelTrainer):
     Parameters
     ----------
     net, config, state, device
-            As in `KernelTrainer`.
+        As in `KernelTrainer`.
     blocks : int or None
         Blocks of the launch; the plan's if None.
     wait : {"cluster", "grid", "both"} or None
@@ -209,7 +209,7 @@ class PersistentTrainer(KernelTrainer):
         """Launch of a range of steps, bound once."""
         key = first, count, has_loss
         if key not in self.launches:
-            if len(self.launches) > 64:  # a caller who cuts epochs ever differently
+            if len(self.launches) > 64:  # a caller may divide epochs differently each time
                 self.launches.clear()
             self.launches[key] = self._bound(*key)
         return self.launches[key]

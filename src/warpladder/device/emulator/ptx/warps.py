@@ -6,7 +6,7 @@ import re
 
 from .operands import HERE, Operand, address, cast, put, type_of
 
-#: Hints, and what has nothing to do here.
+#: Hints, and instructions without effect on the CPU.
 _NOTHING = re.compile(
     r"prefetch.*|griddepcontrol\..*|setmaxnreg\..*|discard\..*|applypriority\..*|fence\.mbarrier_init.*|"
     r"mbarrier\.inval.*|barrier\.cluster\.arrive.*|fence\.proxy\.(?!async).*|pragma.*"

@@ -16,7 +16,7 @@ IMAGES = Path(__file__).with_name("few_images.cu")
 MOST = 32
 #: Most and fewest outputs of a block, and its threads.
 OUTPUTS, LEAST, THREADS = 64, 8, 128
-#: As in few_images.cu: outputs and threads of a block; and most images of a batch, whose windows a block goes through.
+#: As in few_images.cu: outputs and threads of a block; and largest number of images whose windows a block computes.
 TOGETHER, WINDOWS, IMAGES_AT_MOST = 2, 256, 4
 #: Fewest windows of a range of `PooledGradient`, and their unit: half as many as a warp holds.
 SHORTEST = 16

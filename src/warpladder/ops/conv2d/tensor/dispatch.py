@@ -31,7 +31,7 @@ from .warpgroups.warpgroups import Warpgroups
 
 #: In order of preference: the first that supports a problem computes it.
 ALGORITHMS: tuple[type[ConvAlgorithm], ...] = (First, FewInputs, Warpgroups, Shifted, Narrow, FewPixels, General)
-#: Convolutions of the decision table: those of the ladder's nets, and others.
+#: Convolutions of the decision table: of the ladder's nets, and others.
 CASES = {
     "cnn, layer 0": FusedConv((1, 28, 28), (16, 26, 26), ConvWindow(3, 1, 0), relu=True),
     "cnn, layer 2": FusedConv((16, 26, 26), (32, 24, 24), ConvWindow(3, 1, 0), relu=True, pool=True),

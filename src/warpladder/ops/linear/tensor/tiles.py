@@ -26,7 +26,7 @@ RATE = 0.56 * PEAK
 SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASYNC = 128, 16, 64
 #: Cycles of a step at least, from barrier to barrier; of a launch's first copies and its stores, measured; of the last
 #: block's wait for the partials of others; between two instructions of a warp in a warpgroup, measured, and of the wait
-#: for its products; and, estimated, until the blocks of a cluster see each other's barriers.
+#: for its products; and, estimated, until the blocks of a cluster can read each other's barriers.
 WAIT, LAUNCH, ADDING, EACH, WAIT_WGMMA, CLUSTER_START = 450, 6000, 1500, 4, 100, 500
 #: Numbers of parts of a sum.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -35,7 +35,7 @@ OPERATION = (
     typeof(BlockWork(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), StepScaling(np.float32(0), np.float32(0), 0, 0, 0))),
 )
 
-RESULT = types.UniTuple(types.float64, 2)  # of every operation: its loss and its number of correct predictions
+RESULT = types.UniTuple(types.float64, 2)  # result of every operation: its loss and its number of correct predictions
 LOOP = (types.float32[::1],) * 5  # arguments of an optimizer's loop: weights, gradient, two slots, the step's numbers
 
 #: argument types and result of each kind of function that is cached as machine code
@@ -69,7 +69,7 @@ def compile_now(function: CompiledFunction) -> MachineCode:
     found = dispatcher.overloads[arguments]
     assert types.unliteral(found.signature.return_type) == result, f"{function} returns {found.signature.return_type}"
     symbol = found.fndesc.llvm_func_name
-    found.library.get_pointer_to_function(symbol)  # now there is an object
+    found.library.get_pointer_to_function(symbol)  # forces the compilation to object code
     return MachineCode(symbol, found.library.serialize_using_object_code()[2][0])
 
 

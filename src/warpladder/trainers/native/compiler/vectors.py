@@ -6,7 +6,7 @@ import platform
 
 from ....ops.jit.target import target
 
-#: the sum of two vectors of 512 bits, to see which registers a processor adds them in
+#: the sum of two vectors of 512 bits, which shows in which registers a processor adds them
 _SIXTEEN = (
     "define <16 x float> @f(<16 x float> %a, <16 x float> %b) { %c = fadd <16 x float> %a, %b\n ret <16 x float> %c }"
 )
@@ -27,7 +27,7 @@ def _lanes() -> int:
 
 
 LANES = _lanes()
-WIDE = LANES == 16  # AVX-512: 32 registers, twice as long as those of AVX2
+WIDE = LANES == 16  # AVX-512: 32 registers, twice as long as AVX2's
 VECTORS = 2  # of a tile's row
 WIDTH = LANES if WIDE else 2 * LANES  # columns of a panel of weights: the same, and so the padding, for every x86
 TOGETHER = VECTORS * LANES // WIDTH  # panels that a tile multiplies at once

@@ -102,7 +102,7 @@ def few_outputs_of_bytes(operands, memory, work):  # type: ignore[no-untyped-def
     weights, pixels, indices = floats(memory, WEIGHTS, 0), bytes_2d(memory, U8), indices_of(memory, work)
     floor = relu_floor(it)
     first, last = own_samples(work)
-    # a group's bytes and the weights of one tile's outputs fit into the first-level cache; those of all outputs do not
+    # a group's bytes and the weights of one tile's outputs fit the first-level cache; all outputs' weights do not
     for group in range(first, last, GROUP):
         end = min(group + GROUP, last)
         for output in range(0, it.outputs, OUTPUTS):

@@ -42,7 +42,7 @@ def scale_gradients(operands, memory, work):  # type: ignore[no-untyped-def]
         total += doubles(memory, SQUARES, part)[0]
     factor = np.int64(it.limit).view(np.float64) / (math.sqrt(total) + EPSILON)
     own = cut(floats(memory, GRADIENTS, 0), it.first + first, last - first)
-    if not factor >= 1:  # a NaN goes on to all
+    if not factor >= 1:  # a NaN norm makes all gradients NaN
         for i in range(last - first):
             if own[i] != 0:  # zeros of padding are written once
                 own[i] = np.float32(own[i] * factor)

@@ -105,7 +105,7 @@ class _RunCode:
         panels = [bytes_on(panel, builder.mul(it.b_vector, I64(4 * v))) for v in range(self.vectors)]
         _, carried, close_depth = counted(builder, it.depth, [*totals, *pixels, *panels])
         sums, pixels, panels = carried[: len(cells)], carried[len(cells) : -self.vectors], carried[-self.vectors :]
-        # else LLVM has a pointer for each pixel, more than there are registers
+        # else LLVM has a pointer for each pixel, more than registers
         steps, tap_on = (opaque(builder, pitch), opaque(builder, thrice)), opaque(builder, tap)
         factors = [[self.factor(panel, tap_on, at) for panel in panels] for at in range(taps)]
         for at in read:
@@ -158,7 +158,7 @@ def gradient_tile(builder, left, right, extent, result, bias, fresh):  # type: i
                     a[a_at + (row + i) * a_row + (m + j) * a_pixel] * b[b_at + row * b_row + m * b_pixel + n]
 
     for i, j < TAPS and n < LANES, to c[c_at + (i * TAPS + j) * c_tap + n], and start + sum of b alone to d[d_at + n],
-    if `wanted`. start : old content, or 0 if `fresh`. Each number of a is read once a kernel row, and stays in a
+    if `wanted` is 1. start : old content, or 0 if `fresh`. Each number of a is read once a kernel row, and stays in a
     register.
     """
 

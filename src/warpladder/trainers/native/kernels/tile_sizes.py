@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compiler.vectors import WIDE
 
-# how a tile's sums begin, and how they end
+# start and finish of a tile's sums
 ZERO, BIAS, ADD = range(3)
 STORE, RELU, MASK, STEP = range(4)
 
@@ -12,8 +12,8 @@ ROWS = 8 if WIDE else 6  # of a tile of a convolution
 LONE_ROWS = 12 if WIDE else 6  # of a tile of one panel, with half as many sums a row
 BROAD_ROWS, BROAD = 6, 4  # rows and panels of AVX-512's broad tile, which has the fewest loads for its products
 RUN, TAPS = 13 if WIDE else 9, 3  # pixels of a tile of a pixel run, and columns of its kernels (pixel_run_tile.py)
-PAIR_RUN = 8  # pixels of such a tile of two panels
+PAIR_RUN = 8  # pixels of a pixel run's tile of two panels
 BLOCK = 96  # pixels whose offsets are computed at once; a multiple of both
 KINDS = 3  # offset tables: of the patches, of the results, and of the masks
-CHUNK = 128  # pixels that a weight-gradient tile sums before it goes back to memory
+CHUNK = 128  # pixels that a weight-gradient tile sums before it is stored
 UPDATED = 512  # weights that are updated at a time, so that their summed gradient stays in the first-level cache

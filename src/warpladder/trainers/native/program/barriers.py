@@ -31,7 +31,7 @@ def barriers(rows: list[Instruction], sections: Sections, samples: Tensor) -> li
     """Barrier of each row: WAIT, NO_WAIT or NO_WAIT_AT_END. samples : input of the first layer."""
     flags = []
     for row, after in pairwise(rows):
-        # the second needs nothing that other threads do in the first, nor overwrites what they read there
+        # the second neither reads other threads' results of the first nor overwrites their inputs
         alike = _divided_by(row) is not None and _divided_by(row) == _divided_by(after)
         copied = row.operation == "gather_rows" and row.operands.y == samples.view and samples.copy_stride > 0
         flags.append(NO_WAIT if alike or copied else WAIT)

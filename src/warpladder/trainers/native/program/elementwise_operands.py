@@ -29,7 +29,7 @@ class ActivationOperands(NamedTuple):
     y: ActivationView
     channels: int  # without padding, which stays 0 where f(0) is not
     function: int
-    slope: int  # of LeakyReLU below 0: the bits of a float64
+    slope: int  # LeakyReLU's slope below 0: the bits of a float64
 
 
 class ActivationGradientOperands(NamedTuple):
@@ -48,6 +48,6 @@ class DropoutOperands(NamedTuple):
     x: ActivationView
     y: ActivationView
     channels: int  # without padding
-    added: int  # to the epoch's mask key: `data.order.layer_offset`
-    threshold: int  # of the hashes
-    scale: int  # of what is not dropped: the bits of a float64
+    added: int  # `data.order.layer_offset`, added to the epoch's mask key
+    threshold: int  # hashes below it drop their number
+    scale: int  # factor of numbers that are not dropped: the bits of a float64

@@ -12,7 +12,7 @@ class FusedLayer:
     """Operation of the program's forward pass.
 
     layer, index : the layer (of a folded pair, the convolution). x, y : input and output boundary;
-    boundary i is the input of layer i. has_relu, is_folded : True if a ReLU, or upsampling before it, is part of it.
+    boundary i is the input of layer i. has_relu, is_folded : True if a ReLU, or upsampling before it, is fused.
     """
 
     layer: Layer

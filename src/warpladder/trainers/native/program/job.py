@@ -18,7 +18,7 @@ BARRIER = ROW - 4  # whether threads wait for each other after the instruction: 
 #: numbers that a clock around the operation uses (clocks.py): nanoseconds so far, calls so far, the operation's address
 SPENT, CALLS, CLOCKED_ADDRESS = range(ROW - 3, ROW)
 WAIT, NO_WAIT, NO_WAIT_AT_END = range(3)  # the last also lets a thread begin its next step without waiting
-SUMMED = 16  # blocks whose gradients one accumulator adds; the sums of such groups are added to each other
+SUMMED = 16  # blocks whose gradients one accumulator adds; the sums of these groups are added to each other
 
 
 class Instruction(NamedTuple):
@@ -46,8 +46,8 @@ class StepScaling(NamedTuple):
     scale: np.float32  # factor of a stored sample
     clip: np.float32  # limit of a gradient's elements; infinite for none
     loop: int  # address of the optimizer's compiled loop; 0 if no instruction calls it
-    mask_key: int  # of the epoch's random masks; -1 in predictions, which have none
-    position: int  # in the epoch's order of the first sample of `NativeMemory.indices`
+    mask_key: int  # key of the epoch's random masks; -1 in predictions, which have none
+    position: int  # position in the epoch's order of the first sample of `NativeMemory.indices`
 
 
 class BlockWork(NamedTuple):
@@ -80,7 +80,7 @@ class StepsJob(NamedTuple):
 
     parts: int  # into which the work is divided: a step's bits depend on it
     workers: int  # threads that do the parts, at most one for each
-    first: int  # step, of those in `NativeMemory.numbers`
+    first: int  # first step, a row of `NativeMemory.numbers`
     last: int  # the step after the last
     patience: int  # waits that may end in sleep, before the range of steps ends early
     predicts: int  # 1: write `NativeMemory.out` and train nothing

@@ -30,7 +30,7 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
             FewOutputsOperands(x.view, y.view, at.weight, at.inputs, at.outputs, at.bias, node.has_relu, x.shape[0]),
         )
         return
-    # the same thread meets the same weights in both passes, so that they stay in its cache
+    # each thread reads the same weights in both passes, so that they stay in its cache
     _multiply(rows, "forward", (x, y, y), (WEIGHTS, at.weight, at.bias), RELU if node.has_relu else STORE, at.outputs)
 
 
@@ -82,7 +82,7 @@ def _few_outputs_gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights)
     panels, steps = at.inputs // WIDTH, rows.sharing.steps_weights
     weights = at.weight, at.inputs, at.outputs
     if dx is not None:
-        # the layer before is divided by the same panels: only the thread that writes one reads it there
+        # the previous layer is divided by the same panels: only the thread that writes a panel reads it
         views, masked = (dy.view, dx.view, x.view), node.x in rows.fused_relu
         operands = FewOutputsInputGradientOperands(*views, *weights, masked, panels, rows.by_panel(panels))
         rows.emit("backward", "few_outputs_input_gradient", operands)

@@ -25,7 +25,7 @@ class NativeMemory(NamedTuple):
     activations: np.ndarray  # (shares, floats) float32
     argmax: np.ndarray  # (shares, numbers) int32
     gradients: np.ndarray  # (shares, parameters and folded gradients) float32
-    subtotals: np.ndarray  # as `gradients`: sums of earlier groups of SUMMED blocks; (1,) if there are none
+    subtotals: np.ndarray  # as `gradients`: sums of earlier groups of SUMMED blocks; (1,) without any
     weights: np.ndarray  # (parameters,) float32
     slots: np.ndarray  # (slots * parameters,) float32: the optimizer's, one after the other
     packed: np.ndarray  # (floats,) float32

@@ -77,11 +77,11 @@ class ConvolveOperands(NamedTuple):
     kernel_rows: int
     kernel_columns: int
     stride: int
-    array: int  # of the weights: memory.WEIGHTS or PACKED
+    array: int  # array of the weights: memory.WEIGHTS or PACKED
     weights: int
     bias: int  # below 0: none
     finish: int  # STORE, RELU or MASK
-    panels: int  # of output channels
+    panels: int  # number of panels of output channels
     by_panel: int  # 1: threads divide the panels; 0: the pixels
 
 
@@ -112,8 +112,8 @@ class WeightGradientOperands(NamedTuple):
     kernel_rows: int
     kernel_columns: int
     stride: int
-    gradient: int  # of the weights if steps_weights
-    tiles: int  # of tile_sizes.ROWS elements of a patch
+    gradient: int  # offset of the gradient, or of the weights if steps_weights
+    tiles: int  # number of tiles of tile_sizes.ROWS elements of a patch
     panels: int
     by_panel: int  # 1: threads divide the panels; 0: the tiles
     steps_weights: int  # 1: SGD steps the weights inside the tile, and no gradient is stored
@@ -156,7 +156,7 @@ class TransposeOperands(NamedTuple):
     inputs: int
     outputs: int
     target: int  # in memory.PACKED
-    blocks: int  # of WIDTH x WIDTH weights of one tap
+    blocks: int  # number of blocks of WIDTH x WIDTH weights of one tap
 
 
 class FoldOperands(NamedTuple):
@@ -196,7 +196,7 @@ class FewOutputsOperands(NamedTuple):
     pitch: int  # inputs with padding
     outputs: int
     bias: int
-    has_relu: int  # 1: a ReLU is part of it
+    has_relu: int  # 1: a ReLU is fused
     features: int  # inputs without padding
 
 
@@ -210,7 +210,7 @@ class FewOutputsInputGradientOperands(NamedTuple):
     pitch: int
     outputs: int
     has_mask: int  # 1: dx is 0 where the relu_mask's activations are not above 0
-    panels: int  # of WIDTH inputs
+    panels: int  # number of panels of WIDTH inputs
     by_panel: int
 
 
@@ -232,7 +232,7 @@ class AveragePoolOperands(NamedTuple):
 
     x: ActivationView
     y: ActivationView
-    rows: int  # of a window
+    rows: int  # rows of a window
     columns: int
     stride: int
 

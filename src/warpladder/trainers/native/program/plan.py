@@ -45,7 +45,7 @@ class NativePlan:
         self.layout, goal = WeightLayout(net), (has_targets, has_shares)
         work = net.train_flops * batch / net.param_count
         together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
-        # an optimizer but SGD brings its loop with it
+        # optimizers other than SGD have their own loop
         update = "sgd" if type(config.optimizer) is SGD else "optimizer_loop"
         self.sharing = WorkSharing(together, batch, SEPARATE, update, config.clip_norm)
         if together:

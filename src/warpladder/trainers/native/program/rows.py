@@ -58,7 +58,7 @@ class RowBuilder:
         self.argmax_count = 0  # numbers of the buffers, handed out so far
         self.packed_count = 0
         self.gradient_count = layout.count
-        #: layers whose parameters are stepped with their gradients: the first, and the one after the last, of them
+        #: first of the layers whose parameters are updated with their gradients, and the layer after the last
         self.stepped: dict[int, tuple[int, int]] = {}
         self.argmax: dict[int, int] = {}  # offset of a pool's argmax indices, by layer
         self.folded: dict[int, int] = {}  # offset of a convolution's folded weights, by layer

@@ -149,5 +149,5 @@ def barrier(sync, threads):  # type: ignore[no-untyped-def]
                     sleep(sync, GENERATION, generation)
                 atomic_add(sync, SLEEPERS, -1)
                 atomic_add(sync, WAITS, 1)
-                # from being woken until now it waited for a core; a waker that did not see it asleep left an older time
+                # time since the wake-up, in which it waited for a core; a waker that found it awake left an older time
                 atomic_add(sync, SLEPT, max(atomic_load(sync, WOKEN) - began, 0))

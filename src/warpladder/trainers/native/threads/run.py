@@ -33,8 +33,8 @@ _read_view = reader(ActivationView)
 def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
     """Run the rows of sections first to last, for the parts `work.part` to before `end`.
 
-    `workers` threads wait for each other after rows whose barrier is WAIT, and after the last, unless it goes on to the
-    next step. Loss and correct predictions are added to those of the work's step, by part. it : an `opened` job.
+    `workers` threads wait for each other after rows whose barrier is WAIT, and after the last, unless it runs the next
+    step. Loss and correct predictions are added to the step's, by part. it : an `opened` job.
     """
     job, program, memory, _ = it
     sync = int64s(memory, SYNC, 0)
@@ -149,7 +149,7 @@ def steps(worker, job_at):  # type: ignore[no-untyped-def]
         began, had = wall_clock(), own_clock()
     mine, end = share(parts, worker, workers)
     for i in range(job[at.J_FIRST], job[at.J_LAST]):
-        begin = i * batch if batch < total else 0  # of full batches each step takes all samples again
+        begin = i * batch if batch < total else 0  # with full batches each step takes all samples again
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * job[at.J_TERMS]))
         whole = BlockWork(0, mine, mine, parts, begin, 0, 0, i, inverse, settings)
