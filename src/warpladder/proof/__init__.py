@@ -64,14 +64,12 @@ def verify(
         Precision of the sums of the gradients of a batch's samples, a `Rung`'s `sums`.
     transforms : bool
         True if the trainer may compute convolutions by Winograd's or Fourier's algorithm, a `Rung`'s `transforms`.
-            Sums
-        on a grid are then not exact: data away from kinks replace grid data.
+        Sums on a grid are then not exact: data away from kinks replace grid data.
     shared : dict or None
         Cases of earlier proofs of this net on this data set; this proof's are added if it passes.
     reach : int or None
         Steps of a long call; None for as many as the trainer makes in a small share of the proof's seconds. The
-            verdict
-        has the number, so that the proof can be repeated.
+        verdict has the number, so that the proof can be repeated.
 
     Returns
     -------

@@ -65,9 +65,7 @@ def _modules(net: Net, numbers: Iterator[int]) -> tuple[list[nn.Module], Layer |
         modules.append(ResidualModule(*inner, projection=through))
     for before, module in pairwise(modules):
         if isinstance(module, nn.ReLU):
-            module.inplace = isinstance(
-                before, nn.Linear | nn.Conv2d
-            )  # their backward pass does not read their output
+            module.inplace = isinstance(before, nn.Linear | nn.Conv2d)  # their backward pass does not read their output
     return modules, end
 
 

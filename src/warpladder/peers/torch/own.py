@@ -26,8 +26,7 @@ def torch_peer(name: str, title: str, make: Callable[[Net], nn.Module]) -> Rung:
         As in `Rung`.
     make : callable
         Function from a net to the module, for instance a class whose `__init__` takes a net. The module's
-            parameters
-        have the shapes of the net's, in the net's order, and any names. It maps samples (n, *in_shape) float32 to
+        parameters have the shapes of the net's, in the net's order, and any names. It maps samples (n, *in_shape) float32 to
         outputs.
 
     Returns
