@@ -65,7 +65,7 @@ def filled(
         for field in dtype.names:
             out[field] = _numbers(name, content.fill, out[field].shape, out.dtype[field].base, values, random)
         return out
-    if "bfloat16" in parameter.type:  # NumPy has none: the upper half of a float32
+    if "bfloat16" in parameter.type:  # NumPy has no bf16: the upper half of a float32
         wide = _numbers(name, content.fill, shape, np.dtype(np.float32), values, random)
         return (wide.view(np.uint32) >> 16).astype(np.uint16)
     return _numbers(name, content.fill, shape, dtype, values, random)
@@ -149,7 +149,7 @@ def differs_by_rounding(found: np.ndarray, wanted: np.ndarray, length: int) -> b
     for (_, a), (_, b) in zip(_parts(found), _parts(wanted), strict=True):
         if a.dtype.kind != "f":
             same = np.array_equal(a, b)
-        elif a.dtype == np.float16:  # no sums are stored in it: one unit in the last place
+        elif a.dtype == np.float16:  # sums are not stored in this type: one unit in the last place
             near = (abs(a - b) <= np.spacing(abs(b))) | (a == b) | np.isnan(b)
             same = np.array_equal(np.isnan(a), np.isnan(b)) and bool(np.all(near))
         else:
@@ -172,7 +172,7 @@ def first_difference(name: str, found: np.ndarray, wanted: np.ndarray) -> tuple[
             at = np.unravel_index(int(np.where(np.isnan(size), np.inf, size).argmax()), a.shape)
             place = ", ".join(map(str, at))
             return f"{name}[{place}]{'.' + field if field else ''}", f"{a[at]:.9g}", f"{b[at]:.9g}", int(differ.sum())
-    return name, "equal", "equal", 0  # but for the bits of NaN or the sign of zero
+    return name, "equal", "equal", 0  # except for the bits of NaN or the sign of zero
 
 
 def _parts(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -50,7 +50,7 @@ def run(
         quiet()
     if mode != "fast":
         return
-    # no sum is likely to be longer
+    # longest likely sum
     longest = max((math.prod(shape) for shape, _ in worked_out.shapes.values()), default=1)
     for name, wanted in worked_out.expect.items():
         if not one_pass.refused:
@@ -87,13 +87,13 @@ def _agree(name: str, results: dict[str, np.ndarray], longest: int, write: Write
 
 
 def _end_with_the_parent(limit: TimeLimit) -> None:
-    os.read(0, 1)  # not sys.stdin, whose lock Python wants when it ends
+    os.read(0, 1)  # not sys.stdin, whose lock Python needs at its end
     limit.stopped()
     os._exit(1)
 
 
 def main(job: str, result: str) -> None:
-    # Ctrl-C is the parent's: it reads what was found and ends this process. Compilers keep theirs.
+    # The parent handles Ctrl-C: it reads the faults and ends this process. Compilers handle it themselves.
     signal.signal(signal.SIGINT, lambda *_: None)
     with Path(result).open("w", encoding="utf-8") as file:
 

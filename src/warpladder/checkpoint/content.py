@@ -36,7 +36,7 @@ class EpochLog:
     epoch : counts from 1.
     train_loss, train_accuracy : sample-weighted means over the epoch's batches, each computed before its update; None
     if `loss_every` skips the epoch.
-    valid_loss, valid_accuracy : on the validation part after the epoch; None without one.
+    valid_loss, valid_accuracy : figures of the validation part after the epoch; None without one.
     seconds : wall time of the epoch's training steps, without scoring and checkpoints.
 
     Accuracies are shares from 0 to 1, and None with MSELoss.
@@ -85,7 +85,8 @@ class DataMark:
     samples : number of training samples. scale : factor of pixels.
     parts : type, shape and CRC-32 of each array ("train_x", ...).
     class_names : meanings of labels 0, 1, ...: names, numbers or bool; empty if labels mean themselves.
-    mean, std : of the training part, for each feature or channel, if samples were standardised; else empty.
+    mean, std : means and deviations of the training part, by feature or channel, if samples were standardised; else
+    empty.
     table : encoding of a table's columns; None if samples are no rows of a table.
     """
 
@@ -112,15 +113,15 @@ class DataMark:
 class Checkpoint:
     """State of a run between two steps, with everything needed to continue it.
 
-    epoch : number of finished epochs. history : their logs.
+    epoch : number of finished epochs. history : logs of the finished epochs.
     step : number of finished steps of the next epoch, `sums` over them; all may be finished and the validation missing.
     finished : True if the run has ended. test : score; None before the end, or without a labelled test part.
     params : arrays by their names in PyTorch's `state_dict`, with running means and variances: float32, or float64 for
     a run in fp64.
     slots : arrays of the optimizer by slot (`Optimizer.slots`) and parameter; missing ones are zeros.
     updates : number of updates before the run's first, made by the PyTorch optimizer of the slots; else 0.
-    best : with early stopping, before the end: parameters after the epoch with the lowest validation loss so far.
-    last : with early stopping, after the end: parameters after the last epoch; `params` are then the best ones.
+    best : parameters after the epoch with the lowest validation loss, before the end of a run with early stopping.
+    last : parameters after the last epoch, after the end of a run with early stopping; `params` are then the best ones.
     tuned : choices of the rung's tuner, used when the run continues; None if nothing is tuned.
     """
 

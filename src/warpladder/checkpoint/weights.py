@@ -44,7 +44,7 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
         raise CheckpointError(f"{source!r} {error}") from None
     if document is not None:
         return flat_weights(net, decode(content, source).params, source, dtype)
-    # a checkpoint that another program wrote again has lost its document, but still has its optimizer's slots
+    # a checkpoint rewritten by another program lacks its document, but has its optimizer's slots
     tensors = {name: tensor for name, tensor in without_counts(found).items() if not name.startswith(OTHERS)}
     return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source, dtype)
 

@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _say(error.format_message(), BAD_INPUT)
     except click.Abort as abort:
-        # click has moved to a new line, and keeps the KeyboardInterrupt as the cause.
+        # click has begun a new line, and the KeyboardInterrupt is the cause of its error.
         stop = abort.__cause__
         if isinstance(stop, EOFError):  # which click takes for Ctrl-D at a prompt, and there is none
             raise stop from None
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WarpladderError as error:
         return _say(error, BAD_INPUT)
     except (BrokenPipeError, SystemExit):
-        # The reader of a pipe left (`| head`), which click turns into an exit: nothing more is printed, also not when
+        # The reader of a pipe has ended (`| head`), and click exits: nothing more is printed, not even when
         # Python flushes at its end.
         sys.stdout = None
         return 0

@@ -78,7 +78,7 @@ def check(
     errors = console(stderr=True)
 
     def ended(mode: str, problems: tuple[Problem, ...]) -> None:
-        if errors.is_terminal:  # early news; everything is printed at the end
+        if errors.is_terminal:  # early report; all faults are printed at the end
             for problem in problems:
                 errors.print(
                     f"{mode}: {problem.kind}{f' on {problem.array}' if problem.array else ''}, kernel {problem.kernel}",

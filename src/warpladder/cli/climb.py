@@ -169,6 +169,6 @@ def _named(names: str) -> list[Rung]:
 def _again(ctx: click.Context) -> str:
     """Command line that repeats this climb, from the same folder on this machine."""
     words = again(ctx, *(parameter.name for parameter in ctx.command.params if parameter.name not in _OUTPUT))
-    if ctx.params.get("data_name") == "csv" and "--data-dir" not in words:  # a table of one's own is nowhere else
+    if ctx.params.get("data_name") == "csv" and "--data-dir" not in words:  # a user's table has no default folder
         words += ["--data-dir", os.environ.get("WARPLADDER_DATA", "")]
     return command("climb", *words)

@@ -111,7 +111,7 @@ def _source(problem: Problem, width: int) -> list[Text]:
         marks = _marks(text, problem.array)
         columns = width - margin - 4
         beyond = min(len(marks.rstrip()) - columns + 1, marks.find("^"))
-        if beyond > 0:  # what matters stands on the right
+        if beyond > 0:  # the important part is at the right
             text, marks = "\N{HORIZONTAL ELLIPSIS}" + text[beyond + 1 :], " " + marks[beyond + 1 :]
         if len(text) > columns:
             text, marks = text[: columns - 1] + "\N{HORIZONTAL ELLIPSIS}", marks[: columns - 1]

@@ -93,7 +93,7 @@ def reproduce(
     except KeyboardInterrupt as stop:
         code = stop.exit_code if isinstance(stop, Stopped) else 130
         raise Stopped(f"stopped: the same command goes on: {again}", code) from None
-    except BrokenPipeError:  # the reader has left
+    except BrokenPipeError:  # the reader has ended
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -177,7 +177,7 @@ def _all(
             failed.append(report.name)
             click.echo(f"warpladder: {report.name}: {error}", err=True)
         except BaseException:
-            with suppress(OSError):  # the first error is reported, not that of the page
+            with suppress(OSError):  # the first error is reported, not the page's
                 _index(made, place)
             raise
         _index(made, place)
@@ -246,7 +246,7 @@ class _Record:
         drawn = 0
         try:
             show(found, console())
-        finally:  # even if the reader has left
+        finally:  # even if the reader has ended
             try:
                 self.page(found)
                 drawn = write_pictures(found, folder / PICTURES)

@@ -120,7 +120,7 @@ def svm(
     with stoppable(), ExitStack() as stack:
         folder = stack.enter_context(_folder(out))
         parts = _parts(ctx, train, test, options, stack)
-        limit = options["limit"] if train is not None else None  # a data set is limited where it is loaded
+        limit = options["limit"] if train is not None else None  # a data set is limited when it is loaded
         with shown(progress) as report:
             found = classify(
                 *parts, settings, limit=limit, seed=options["seed"], progress=report, command=command("svm", *words)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..train import Run
     from ..train.resolve import ResolvedRun
 
-SECONDS = 30.0  # between two checkpoints in a folder below runs/
-ROWS = 25  # of a table of epochs; where there are more, some are left out
+SECONDS = 30.0  # seconds between two checkpoints in a folder below runs/
+ROWS = 25  # most rows of a table of epochs; further epochs are left out
 
 
 @click.command()
@@ -176,7 +176,7 @@ def _once(ctx: click.Context, log_dir: Path | None, progress: bool | None, run: 
         try:
             trained = train_run(run, saving, sys.stderr.isatty() if progress is None else progress, each_epoch)
         except Stopped as stop:
-            if place is None or not place.exists():  # a launch without an end was stopped before the first checkpoint
+            if place is None or not place.exists():  # an endless launch was stopped before the first checkpoint
                 raise
             words = again(ctx, "hidden", *DATA, "rung", "keep_epochs", *SHARED)
             raise Stopped(

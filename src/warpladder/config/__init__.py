@@ -202,7 +202,7 @@ class TrainConfig(metaclass=ByName):
         for name in changes:
             if name not in known and name not in SHORT:
                 raise ConfigError(f"there is no setting {name!r}; there are {', '.join(sorted([*known, *SHORT]))}")
-        for name, other in (("clip_value", "clip_norm"), ("clip_norm", "clip_value")):  # one takes the other's place
+        for name, other in (("clip_value", "clip_norm"), ("clip_norm", "clip_value")):  # each replaces the other
             if changes.get(name) is not None:
                 changes.setdefault(other, None)
         own = {name: changes.pop(name) for name in SHORT if name in changes}

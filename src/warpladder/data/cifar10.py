@@ -139,7 +139,7 @@ def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:
     y = np.empty(rows, np.int32)
     start = 0
     while train:
-        # Each batch is freed once it is copied: there are never two whole copies.
+        # Each batch is freed after it was copied, so memory never has two whole copies.
         batch = train.pop(0)
         stop = start + len(batch)
         x[start:stop].reshape(-1, RECORD - 1)[:] = batch[:, 1:]

@@ -30,7 +30,7 @@ _NAMES = (
     ("test.csv", "mnist_test.csv", "fashion-mnist_test.csv"),
 )
 _LIMIT = 2**32  # bytes of text, unpacked
-_LARGEST_LABEL = 2**24  # which float32 holds exactly
+_LARGEST_LABEL = 2**24  # float32 represents it exactly
 #: Headings, in lower case, that mean that a column is the label.
 LABELS = ("label", "labels", "class", "target", "y", "digit", "category", "kind", "species")
 

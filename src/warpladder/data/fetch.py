@@ -81,7 +81,7 @@ def _fetch(dataset: str, remote: Remote, folder: Path, display: Progress | None)
             ) from None
         bar.remove()
     with suppress(OSError):
-        folder.rmdir()  # it is empty
+        folder.rmdir()  # the file is empty
     raise DataError(
         f"{dataset}: {remote.name} could not be downloaded ({'; '.join(troubles)}). Three ways out: get online and try "
         f"again; where there is a network, 'warpladder data --fetch {dataset} --data-dir FOLDER', and name a copy of "

@@ -50,7 +50,7 @@ def label_array(values: Any, what: str) -> np.ndarray:
     plain = list(values) if isinstance(values, (list, tuple)) else None
     found = to_numpy(values, what)
     if plain and found.dtype.kind == "U" and not all(isinstance(each, str) for each in plain):
-        found = np.array(plain, object)  # NumPy has made names of numbers
+        found = np.array(plain, object)  # NumPy has converted numbers to names
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:

@@ -89,7 +89,7 @@ class Reader:
             size += len(block)
         out = np.empty(size, np.uint8)
         start = 0
-        while blocks:  # each block is freed once it is copied: there are never two whole copies
+        while blocks:  # each block is freed after it was copied, so memory never has two whole copies
             block = blocks.popleft()
             out[start : start + len(block)] = np.frombuffer(block, np.uint8)
             start += len(block)

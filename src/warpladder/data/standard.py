@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import DataError
 
-_ROWS = 2**12  # rows converted at a time, so that float64 copies stay small
+_ROWS = 2**12  # rows converted at a time, for small float64 copies
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Standard:
     Parameters
     ----------
     mean, std : tuple of float
-        In the units of the stored samples. std is 1 if all values are equal, as in scikit-learn's `StandardScaler`.
+        Means and deviations in the units of the stored samples. std is 1 if all values are equal, as in scikit-learn's
+        `StandardScaler`.
 
     Raises
     ------
@@ -55,7 +56,7 @@ class Standard:
         for part in _parts(x):
             square += np.square(part - mean[:, None]).sum(axis=(0, 2))
         std = np.sqrt(square / each)
-        # A deviation as small as the rounding error of the mean counts as 0.
+        # A deviation below the rounding error of the mean is replaced by 0.
         std[~(std > each * np.finfo(np.float64).eps * np.abs(mean))] = 1.0
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 

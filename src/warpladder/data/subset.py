@@ -8,7 +8,7 @@ from ..errors import DataError
 from ..errors.arguments import shown
 from .dataset import Dataset
 
-SHARES = (0.2, 0.1)  # of the rows: test part, validation part
+SHARES = (0.2, 0.1)  # shares of the rows: test part, validation part
 
 
 def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, seed: int = 0) -> Dataset:
@@ -69,7 +69,7 @@ def stratified(
     if validation is not None and validation < 0:
         raise DataError(f"validation must be 0 rows or more, got {validation}")
     order = permutation(len(y), seed)
-    place = np.empty(len(y))  # of a row among those of its class, 0 to 1
+    place = np.empty(len(y))  # place of a row among its class's rows, 0 to 1
     for value in np.unique(y):
         rows = order[y[order] == value]
         place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)

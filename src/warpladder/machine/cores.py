@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")  # limits of containers on Linux
-CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # groups of this process
+CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # cgroups of this process
 
 
 def cores() -> int:
@@ -33,7 +33,7 @@ def _cgroups() -> Iterator[Path]:
         lines = CGROUPS_OF_PROCESS.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         lines = []
-    # In a container its own group is mounted at the root, under any name outside.
+    # In a container its own cgroup is mounted at the root; outside it has another name.
     for line in [*lines, "0::/", ":cpu:/"]:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

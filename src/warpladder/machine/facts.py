@@ -106,7 +106,7 @@ def _checkout() -> tuple[str | None, bool | None]:
     folder = Path(__file__).resolve().parents[1]
     if _output("git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None  # no checkout, or one of another project
-    # without the lock of the index: a killed process would leave it locked
+    # without a lock of the index, which a killed process would not release
     changes = _output("git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "--", ".")
     return _output("git", "-C", str(folder), "rev-parse", "HEAD"), None if changes is None else bool(changes)
 

@@ -58,7 +58,7 @@ def _is_count(expression: str, code: str, seen: frozenset[str], depth: int) -> b
         if name == "sizeof" or depth == 0 or _is_changed(name, code):
             return False
         if not values and (_BYTES.search(name) or not re.search(rf"\b(?:int|unsigned)\s+{name}\s*[,)]", code)):
-            return False  # neither a definition nor a whole number that a function gets
+            return False  # neither a definition nor a function's parameter of a whole number
         for value in values:
             if _BYTES.search(name) and _PRODUCT.search(value):
                 return False

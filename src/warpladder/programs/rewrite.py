@@ -109,7 +109,7 @@ def _addressed(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
     def address(match: re.Match[str]) -> str:
         if match["last"] not in known:
             return match[0]
-        is_cast = match[0].startswith("(")  # the other form has a parenthesis of its own, which stays open
+        is_cast = match[0].startswith("(")  # the other form has its own open parenthesis
         return f'emu::address({match["name"]}, "{match["last"]}"{")" if is_cast else ""}'
 
     plain, out, position = bare(text, directives=True), [], 0

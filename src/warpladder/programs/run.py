@@ -78,7 +78,7 @@ def run(
         except subprocess.TimeoutExpired:
             is_late = True
             code = _ended(process)
-        except BaseException:  # Ctrl-C, which the program gets too
+        except BaseException:  # Ctrl-C, which the program receives too
             _ended(process)
             raise
         text = reports.read_text(encoding="utf-8", errors="replace") if reports.exists() else ""

@@ -127,7 +127,7 @@ def _links(found: Sequence[Section], label: str) -> str:
 
 def document(title: str, kind: str, made: Sequence[Section]) -> str:
     """HTML of the whole page, from its title, kind and sections."""
-    several = any(ident == "c0" for ident, _, _ in made)  # then each climb links to its own sections
+    several = any(ident == "c0" for ident, _, _ in made)  # each climb then links to its own sections
     first = [each for each in made if not several or "-" not in each[0]]
     parts = "\n".join(
         f'<section id="{ident}">{f"<h2>{escape(heading)}</h2>" if heading else ""}\n{text}\n</section>'

@@ -132,7 +132,7 @@ def _profile(found: Profile, name: str, pictures: bool) -> str:
     if pictures:
         out += plot(f"{name}-parts", bars.parts_alt(found), bars.parts(found))
         roofs, dots = roofline.of_profile(found)
-        if dots and not found.inside:  # where caches cost nothing a part has no bytes to be drawn by
+        if dots and not found.inside:  # a part whose data stay in caches has no bytes, and no place in the roofline
             caption = "The parts that compute, by their numbers above, below the roof of the unit."
             out += plot(f"{name}-roof", roofline.alt(dots), roofline.roofline(roofs, dots), caption)
     out += _operations(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-LEAST = 3  # points that make a curve
+LEAST = 3  # fewest points of a curve
 
 
 def curve(title: str, values: Sequence[float | None], width: int = 72, height: int = 8) -> list[str]:

@@ -1,4 +1,4 @@
-"""Machine on which figures were measured, as results store it."""
+"""Facts of the machine and the GPU on which figures were measured, as results store them."""
 
 from __future__ import annotations
 

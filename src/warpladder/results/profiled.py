@@ -118,7 +118,7 @@ class Profile(ResultsFile):
 
     samples : samples of the measured step.
     step_seconds : time of whole steps, one after the other, with everything else that a run does.
-    parts : in order; empty if a rung is one program that cannot be divided; `reason` states it.
+    parts : parts of the step in order; empty if a rung is one program that cannot be divided; `reason` states it.
     flops_per_second, bytes_per_second : peaks of the computing unit; NaN if unknown, null in a file.
     memory : bytes by component.
     host_bytes : resident memory of this process.

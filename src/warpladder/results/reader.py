@@ -28,7 +28,7 @@ def read_json(raw: bytes) -> Any:
         raise ResultsError(f"is not a results file: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ResultsError("is not a results file: it is nested too deeply") from None
-    except ValueError as error:  # a constant that JSON does not know, or a whole number of thousands of digits
+    except ValueError as error:  # a constant that JSON lacks, or a whole number of thousands of digits
         reason = "it has a number of thousands of digits" if "digits" in str(error) else " ".join(str(error).split())
         raise ResultsError(f"is not a results file: {reason}") from None
 
@@ -103,7 +103,7 @@ def _read_record(kind: Any, value: Any, where: str, source: str) -> Any:
     values = {name: read(hints[name], value[name], prefix + name, source) for name in known if name in value}
     try:
         return kind(**values)
-    except ResultsError as error:  # fields that do not go together
+    except ResultsError as error:  # fields that contradict each other
         raise ResultsError(f"{where}: {error}" if where else str(error)) from None
 
 

@@ -17,7 +17,7 @@ from ..trainers.base import State, Trainer
 from .network import coefs_of, flat_weights
 from .samples import Samples
 
-LEAST_RATE = 1e-6  # at which an adaptive rate ends the fit
+LEAST_RATE = 1e-6  # smallest adaptive rate, which ends the fit
 
 
 class Fit:
@@ -124,7 +124,7 @@ class Fit:
         model.coefs_, model.intercepts_ = coefs_of(self.net, state.params, model.n_outputs_)
         model.n_iter_ += 1
         model.t_ += samples
-        # scikit-learn adds each batch's penalty; this is the mean of those at both ends of the epoch.
+        # scikit-learn adds each batch's penalty; this is the mean of the penalties at both ends of the epoch.
         model.loss_ = self.loss_factor * loss + (before + self.penalty) / 2
         model.loss_curve_.append(model.loss_)
         if model.verbose:

@@ -224,7 +224,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
     def _optimizer_of(self, batch: float) -> Optimizer:
         from ..optimizers import SGD, Adam
 
-        _, factor = self._factors()  # of gradients: steps of SGD grow with it, those of Adam do not
+        _, factor = self._factors()  # factor of gradients: it scales steps of SGD, but not of Adam
         decay = self.alpha / batch / factor
         if self.solver == "adam":
             return Adam(

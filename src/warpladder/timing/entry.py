@@ -39,8 +39,7 @@ class TimedEntry:
     clocks : GPU clock at the end of each repetition.
     logs, ends : bits of the step logs, and final state, of each repetition.
     turns : work of each repetition.
-    epochs : by number of a whole trained epoch: mean loss and share of right samples (None if not computed), and
-    seconds.
+    epochs : mean loss, share of right samples (None if not computed) and seconds of each whole epoch, by its number.
     stage : number of finished parts of the climb.
     passed : verdict of a proof in another process.
     allowance : most seconds of training for the test accuracy.
@@ -99,7 +98,7 @@ class TimedEntry:
             name = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}{place}: "
             hint = kernel_hint(self.rung.path) if isinstance(error, ForeignEnd) else ""
             self.give_up(status, f"{'' if isinstance(error, Refused) else doing + ': '}{name}{error}{hint}")
-        except SystemExit as error:  # of a rung in this process
+        except SystemExit as error:  # raised by a rung in this process
             self.give_up("failed", f"{doing}: its code calls sys.exit({error.code})")
 
     def give_up(self, status: str, reason: str) -> None:
@@ -127,7 +126,7 @@ class TimedEntry:
     def end(self) -> None:
         """Release the trainer, and end the process of a rung from a user's file."""
         try:
-            with suppress(Exception):  # the rung's time, or the reason why it has none, is known
+            with suppress(Exception):  # the rung's time, or the reason for none, is known
                 self.close()
         finally:
             printed = foreign.end(self.rung)
@@ -236,7 +235,7 @@ def user_place(error: BaseException, path: str | None) -> str:
     """Place of an error in a user's file, as " in mine.py, line 7", from its traceback; empty if the file is not
     there.
     """
-    if place := getattr(error, "place", ""):  # of an error in another process
+    if place := getattr(error, "place", ""):  # the error was raised in another process
         return f" in {place}"
     if path is None:
         return ""

@@ -78,7 +78,7 @@ def _set_aside(timing: Timing) -> list[str]:
             f"{len(others)} of {len(clocks)} repetitions are set aside: the GPU's clock was {odd} MHz, not {usual}"
         )
     reasons = {reason for each in timing.slowed or () for reason in each.split(", ")}
-    if slowed := sorted(reasons - {"", POWER_LIMIT}):  # which every busy GPU reaches
+    if slowed := sorted(reasons - {"", POWER_LIMIT}):  # every busy GPU reaches the power limit
         remarks.append(f"the GPU lowered its clock: {', '.join(slowed)}")
     return remarks
 

@@ -38,7 +38,7 @@ from ..rungs.base import Rung
 from .task import ClimbTask, kinds, proven_with
 
 LIMIT = 180.0  # seconds that a process may run; pauses do not count
-MAX_WAIT = 1e6  # seconds; a queue takes no infinite time
+MAX_WAIT = 1e6  # seconds, since a queue takes no infinite time
 MOST = 16  # concurrent processes: each holds a copy of the data, and those of GPU rungs a context
 
 #: Signals that pause, continue and end a group of processes; None if the system lacks them.

@@ -35,7 +35,7 @@ from .foreign.rung import of, spelled
 from .parallel_proofs import child_environment
 from .task import kinds
 
-LIMIT = 300  # seconds that a child may take
+LIMIT = 300  # most seconds of a child process
 PATIENCE = 3  # seconds of evaluation, after which the rest of the test set is left out
 
 

@@ -132,7 +132,7 @@ def _libraries() -> list[Any]:
 
     pools = [
         each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]
-    ]  # others may come and go
+    ]  # other packages may be installed or removed
     blas = sorted(
         [str(each.get(name)) for name in ("internal_api", "version", "architecture", "num_threads")] for each in pools
     )

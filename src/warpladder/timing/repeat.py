@@ -85,7 +85,7 @@ def replay(entry: TimedEntry) -> None:
         trainer.set_state(state)
         for first in range(done, task.epochs, entry.plan.epochs):
             orders = [task.order(epoch) for epoch in range(first, min(first + entry.plan.epochs, task.epochs))]
-            # Other processes run meanwhile: an epoch's seconds are those of the timed ones.
+            # Other processes run meanwhile, so an epoch's seconds are taken from the timed repetitions.
             note_epochs(
                 entry,
                 first,

@@ -26,7 +26,7 @@ def repeat_command(task: ClimbTask, rungs: Sequence[Rung], *, quick: bool = Fals
 
     standardize : True if the task's data were standardised for the climb.
     """
-    stored = standardize or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
+    stored = standardize or task.data.train_x.dtype == np.uint8  # all named data sets are bytes
     foreign = bool(outsiders(task.net, task.config)) or any(map(outside, rungs))
     defaults = recipe(task.net.name, task.data.name)
     is_unclipped = (

@@ -30,7 +30,7 @@ from .proofs_ahead import ProofsAhead
 from .repeat import replay, time_test
 from .task import ClimbTask
 
-# seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores
+# seconds after a rung on the CPU: a library's idle threads may spin for a while, and take the next rung's cores
 SETTLE = 0.2
 
 #: Estimated seconds of a proof before one was measured; and of a peer, whose library is imported first, or a slow rung.
@@ -71,7 +71,7 @@ class ClimbSchedule:
     is_quick: bool = False
     has_memory: bool = True
     notes: list[str] = field(default_factory=list)
-    is_settled: bool = False  # no thread of the rung before can be spinning
+    is_settled: bool = False  # True if no thread of the rung before can be spinning
     ahead: ProofsAhead = field(init=False)
     memories: PeakMemories = field(init=False)
 
@@ -156,7 +156,7 @@ class ClimbSchedule:
                 self.is_settled = False  # threads of the proof may be spinning
                 with self.ahead.paused():
                     self._time(entry, 0)
-                    if entry.peak is None:  # this processor's peak is its floor
+                    if entry.peak is None:  # its floor uses this processor's peak
                         self._measure_peak()
             self._report(entry)
         self.ahead.end()
@@ -255,7 +255,7 @@ class ClimbSchedule:
         self._report_progress(f"timing, round {number + 1} of {self.task.repeats}: {entry.rung.name}")
         self._settle()
         repeat(entry, number)
-        self.is_settled = entry.peak is not None  # another unit than this CPU trains
+        self.is_settled = entry.peak is not None  # the rung trains on another unit than this CPU
         entry.stage += 1
 
     def _settle(self) -> None:

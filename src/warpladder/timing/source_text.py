@@ -24,7 +24,7 @@ def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
     """
     try:
         named = list(trainer.sources())
-    except Exception:  # a convenience for readers: no rung loses its time for it
+    except Exception:  # optional for readers: a rung keeps its time without it
         named = []
     found: dict[str, tuple[str, ...]] = {}
     for each in (*([] if path is None else [Path(path)]), *named):
@@ -34,7 +34,7 @@ def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
             OSError,
             TypeError,
             UnicodeDecodeError,
-        ):  # a class of a file that was run like a program has no text of its own
+        ):  # a class of a file that was run as a program has no source text
             continue
         found.setdefault(name, _lines(text))
     return found

@@ -17,10 +17,10 @@ from ..proof import Shared
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
 
-LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
-PROBE = 0.2  # seconds: steps are probed, and short epochs repeated, until they take this long
-ROUND = 20  # largest `loss_every` whose epochs a repetition always takes together, be it one step of each
-TRAINING = 10  # training for the test accuracy may take this many times the budget of one repetition
+LEAST_PROVEN = 8  # fewest samples of a batch that a proof reduces
+PROBE = 0.2  # seconds for which steps are probed and short epochs repeated
+ROUND = 20  # largest `loss_every` whose epochs a repetition always includes, with at least one step of each
+TRAINING = 10  # limit of training for the test accuracy, in budgets of one repetition
 
 
 def kinds(net: Net, config: TrainConfig) -> list[type]:

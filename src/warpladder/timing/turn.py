@@ -66,7 +66,7 @@ def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:
         stops = np.minimum(np.cumsum(np.maximum(1, lengths)), steps)
         if steps > 1:
             stops = np.append(stops, int(rng.integers(1, steps)))
-        # short calls anywhere in an epoch: what is right in short calls alone differs there
+        # short calls anywhere in an epoch: a rung that is right only in short calls differs in the long ones
         alone = rng.integers(0, steps, SHORT)
         stops = np.concatenate([stops, alone, np.minimum(alone + rng.integers(1, 3, SHORT), steps)])
         edges = np.unique([0, *stops.tolist(), steps]).tolist()

@@ -27,11 +27,11 @@ from .turn import Refused, Turn
 ROUNDING = {"fp64": 2.0**-22, "fp32": 2.0**-22, "tf32": 2.0**-9, "bf16": 2.0**-6, "fp16": 2.0**-9}
 
 LOGARITHM = {"fp64": 2.0**-53}  # error of log(1 + p) in a sample's loss, by precision; 2^-24 in all others
-SAMPLES = 256  # whose outputs are looked at, at most
-MARGIN = 16.0  # times the measured drift by which a loss may differ
-LOST = 0.05  # share of a loss: where the drift allows more, a loss proves nothing
-SECONDS = 0.5  # that both runs may take together; steps that come later are not compared
-CHUNK = 16  # steps between two looks at the clock
+SAMPLES = 256  # most samples whose outputs are compared
+MARGIN = 16.0  # largest difference of a loss, as a multiple of the measured divergence
+LOST = 0.05  # share of a loss: if the divergence allows more, the loss is not compared
+SECONDS = 0.5  # most seconds of both runs together; later steps are not compared
+CHUNK = 16  # steps between two readings of the clock
 
 
 def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog], steps: int, first: int = 0) -> int:

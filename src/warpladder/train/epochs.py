@@ -58,10 +58,10 @@ class TrainingLoop:
         start = run.start
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
         self.best = None if start.best is None else dict(start.best)
-        self.is_stopped = False  # by each_epoch
-        self.together: tuple[State, list[Order]] | None = None  # epochs of the last call of several, and their start
+        self.is_stopped = False  # True if each_epoch has ended the run
+        self.together: tuple[State, list[Order]] | None = None  # start and orders of the last call of several epochs
         self.scored: Checkpoint | None = None  # the run after its last epoch, while its best weights are scored
-        self.reach = 1  # steps that fit into CALL_SECONDS; the first call finds out
+        self.reach = 1  # steps that fit into CALL_SECONDS, measured by the first call
 
     def to_the_end(self) -> Run:
         """Train all remaining epochs, and score the test samples."""

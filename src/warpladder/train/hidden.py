@@ -35,7 +35,7 @@ def layer_shape(net: Net, layer: int) -> Shape:
 
 
 def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
-    """Checkpoint of the net up to a layer, with its weights, to predict with.
+    """Checkpoint of the net up to a layer, with its weights, for predictions of the layer's outputs.
 
     Its loss is CrossEntropyLoss, which every rung has and which predictions never use.
     Raises ConfigError: there is no such layer. Raises NetError: no layer up to it has weights.

@@ -26,7 +26,7 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     Raises CheckpointError: a number of the checkpoint is too large for the rung's float32.
     """
     chosen = rung_of(checkpoint) if rung is None else resolve_rung(rung)
-    config = checkpoint.config.but(loss_every=1)  # a rung that cannot leave losses out can predict
+    config = checkpoint.config.but(loss_every=1)  # a rung that always computes losses can predict too
     if too_few_cores(checkpoint.net, config, chosen.options):  # it was trained on a larger machine
         chosen = chosen.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):

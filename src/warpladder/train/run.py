@@ -12,7 +12,7 @@ from ..errors.arguments import called_by_name
 from ..show import as_html, as_text
 from .model import Model
 
-ROWS = 10  # of the table that a run is shown as: of more epochs some are left out
+ROWS = 10  # most rows of a run's table; further epochs are left out
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -81,7 +81,7 @@ class Saver:
     def __init__(self, policy: Saving, checkpoint: Callable[[], Checkpoint]) -> None:
         self.policy, self.checkpoint = policy, checkpoint
         self.saved: tuple[int, int] | None = None  # epoch and step of the last checkpoint
-        self.written = time.monotonic()  # time of the last checkpoint, or when the run began
+        self.written = time.monotonic()  # time of the last checkpoint, or of the run's start
 
     @property
     def has_every_epoch(self) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 from ..data.dataset import Dataset
 from ..nets import CrossEntropyLoss, Net
 
-USUAL = 16.0  # standardised data stay below it
-ROWS = 1024  # of one block
+USUAL = 16.0  # most standardised numbers are smaller
+ROWS = 1024  # rows of one block
 
 
 def advice(data: Dataset) -> str | None:

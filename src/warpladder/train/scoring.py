@@ -71,7 +71,7 @@ def score(
                 outs.append(out.reshape(len(out), -1))
         loss += float(sample_losses(net, out, wanted).sum())
         total += float(losses.factors(net.loss, wanted, len(out)).sum())
-    mean = loss / total if total else 0.0  # every sample is of classes without weight
+    mean = loss / total if total else 0.0  # all samples are of classes with weight 0
     if target is None:
         return Score(mean, correct / len(x) if isinstance(net.loss, CrossEntropyLoss) else None)
     out = np.concatenate(outs)

@@ -55,7 +55,7 @@ def resumed_start(
         )
     before = converted(before, element)
     finished = before.finished and is_over(config, before.history)
-    if not finished and before.last is not None:  # it goes on from its last epoch, not from its best
+    if not finished and before.last is not None:  # it continues from its last epoch, not from its best
         before = replace(before, params=before.last, best=before.params, last=None)
     return replace(
         before, net=net, config=config, data=data, rung=rung.name, finished=finished,

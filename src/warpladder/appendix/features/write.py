@@ -20,9 +20,9 @@ from .extraction import PARTS, Extraction
 
 FORMAT = 1
 KEY = "warpladder-features"
-NO_SUM = "0" * 8  # stands in the header until the numbers are written and their checksum is known
+NO_SUM = "0" * 8  # placeholder of the checksum in the header, until it is known
 ENDINGS = (".safetensors", ".npy", ".csv")
-CSV_BYTES = 12  # of a number in a table, about
+CSV_BYTES = 12  # approximate bytes of a number in a table
 
 #: Called with the number of finished samples and of all samples.
 Report = Callable[[int, int], None]

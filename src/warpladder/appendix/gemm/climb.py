@@ -13,7 +13,7 @@ from .proof import KINDS, prove, question
 from .tensor import BY_PRECISION, AnyLevel
 
 ROUNDS = 5
-PATIENCE = 0.25  # seconds of one level's measurements, about
+PATIENCE = 0.25  # approximate seconds of one level's measurements
 #: Sizes (m, n, k) of every level's proof, each with its kinds of factors: a size that no tile divides, and a size with
 #: long sums, which show biased errors. n and k are multiples of 4, which some levels require.
 SHAPES = (((131, 76, 92), tuple(KINDS)), ((33, 20, 4096), ("normal", "positive")))

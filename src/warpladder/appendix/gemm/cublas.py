@@ -29,7 +29,7 @@ def seconds(size: int, precision: Precision, rounds: int, patience: float) -> fl
 
         if cupy.cuda.runtime.getDeviceCount() < 1:
             return None
-    except Exception:  # not installed, or no driver: whatever it is, there is no cuBLAS to compare with
+    except Exception:  # not installed, or no driver: no cuBLAS to compare with
         return None
     from cupy_backends.cuda.libs import cublas
 
@@ -41,7 +41,7 @@ def seconds(size: int, precision: Precision, rounds: int, patience: float) -> fl
     handle: Any = cupy.cuda.device.get_cublas_handle()
     cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
 
-    def multiply() -> None:  # cuBLAS counts columns first: what it is asked for is C' = B' A'
+    def multiply() -> None:  # cuBLAS is column-major: the requested product is C' = B' A'
         cublas.gemmEx(
             handle, cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N, size, size, size, one.ctypes.data, b.data.ptr, kind, size,
             a.data.ptr, kind, size,

@@ -13,8 +13,8 @@ from ...errors import WarpladderError
 from ...proof.tolerance import bound
 from .tensor import AnyLevel
 
-CHECKED = 64  # rows that are compared: all of them where there are no more
-DEPTH = 16  # products that a step of a tensor core adds
+CHECKED = 64  # most compared rows
+DEPTH = 16  # products that a tensor core instruction sums in one step
 
 Scale = tuple[np.ndarray | float, np.ndarray | float]
 
@@ -50,7 +50,7 @@ class Question:
     size: np.ndarray
 
 
-@lru_cache(maxsize=16)  # those of the proof's own sizes, and those of a few that are timed
+@lru_cache(maxsize=16)  # questions of the proof's own sizes, and of a few timed sizes
 def question(kind: str, m: int, n: int, k: int, seed: int) -> Question:
     """Random factors of a kind, one of `KINDS`, with the true product."""
     rng = np.random.default_rng(seed)

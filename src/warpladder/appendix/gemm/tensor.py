@@ -1,4 +1,4 @@
-"""Levels on tensor cores, in the order of the ladder, and the list of all levels."""
+"""Levels of the ladder on tensor cores, in order, and the list of all levels."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class TensorLevel:
     def lacks(self, device: Device, n: int, k: int) -> str | None:
         """Reason why the level cannot run on a device, or None."""
         peaks = device.limits.peaks
-        return None if peaks is None else peaks.lacks("bf16")  # who has it has the shapes of the others too
+        return None if peaks is None else peaks.lacks("bf16")  # a GPU with bf16 has the shapes of the other formats too
 
     def stored(self, factor: np.ndarray) -> np.ndarray:
         """Factor, a float32 matrix, in the format that the level's kernel reads."""

@@ -117,7 +117,7 @@ class Bench:
             if (limit, validation, standardize) == (None, 0, False):
                 self.loading(name, self.loaded[key])
             elif (name, None, 0, False) not in self.loaded and name != "csv":
-                self.data(name)  # whole, for its checksum
+                self.data(name)  # loaded whole, for its checksum
         return self.loaded[key]
 
     def net(self, name: str, data: Dataset) -> Net:
@@ -342,7 +342,7 @@ def with_tests(data: Dataset, tests: int | None) -> Dataset:
 
 
 def canonical(name: str) -> str:
-    """Name of a rung as results have it, its options in order; the same text if there is no such rung."""
+    """Name of a rung as in results, its options in order; the text itself if the rung is unknown."""
     try:
         return find(name).name
     except RungError:

@@ -76,7 +76,7 @@ class Reproducer:
                     self._make(name, bench)
                 except (WarpladderError, *FAULTS) as error:
                     self.failed[name] = _reason(error)
-                    if isinstance(error, DataError) and len(self.failed) == len(names):  # nothing at all can be made
+                    if isinstance(error, DataError) and len(self.failed) == len(names):  # no experiment can be made
                         raise
                     bench.watcher.news(f"{name} cannot be made: {self.failed[name]}")
                 written()
@@ -159,7 +159,7 @@ class Reproducer:
                 found[name] = experiment.found(name, self.folder / MEASURED)
             except WarpladderError as error:
                 found[name] = Lacking(str(error))
-            if isinstance(found[name], Climbed):  # it knows which of its rungs were disturbed
+            if isinstance(found[name], Climbed):  # a climb records its disturbed rungs
                 found.disturbed -= {name}
             if found[name] is None and name in self.failed:
                 found[name] = Lacking(self.failed[name])

@@ -82,7 +82,7 @@ class ReportTable:
 class Series:
     """Curve of a picture.
 
-    x, y : its points, in base units. source : "here", "reported" or "theirs", as in `Value`.
+    x, y : coordinates of its points, in base units. source : "here", "reported" or "theirs", as in `Value`.
     marks : a text next to each point, or empty. of : label of the measured curve with the same colour.
     here, curve : place and name of a measured curve. Without them a TOML file states x and y, in the axes' units, and
     the source is "reported" unless it is "theirs".
@@ -143,7 +143,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Photo:
-    """Picture of samples. png : bytes of the file in base 64. alt : alternative text. here : its experiment."""
+    """Picture of samples. png : bytes of the file in base 64. alt : alternative text. here : name of its experiment."""
 
     title: str
     png: str = filled("")

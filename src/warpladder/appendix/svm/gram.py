@@ -39,7 +39,7 @@ class Gram:
                 jobs += rbf.among(self.ranges[i], self.ranges[j], block)
         rbf.run(jobs, report)
         for i in range(self.classes):
-            np.fill_diagonal(self.blocks[i, i], 1)  # which rounding leaves a little below
+            np.fill_diagonal(self.blocks[i, i], 1)  # rounding would leave it a little below 1
 
     def block(self, i: int, j: int) -> np.ndarray:
         """Block (samples of i, samples of j) float32; a view."""

@@ -216,7 +216,7 @@ def gpu_library() -> str:
 
             if cupy.cuda.runtime.getDeviceCount():
                 return "cupy"
-    except Exception:  # without a driver its errors have many names
+    except Exception:  # without a driver the library raises many kinds of errors
         pass
     if find_spec("torch"):
         import torch

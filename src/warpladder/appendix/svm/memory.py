@@ -67,9 +67,7 @@ def memory_of(
     """
     samples = sum(counts)
     held = 4 * width * (samples + tests) + WORKING
-    if (
-        method == "sklearn"
-    ):  # SVC's copies in float64: of the training samples, of its support vectors, of the samples that it predicts
+    if method == "sklearn":  # SVC's copies in float64: training samples, support vectors, samples to predict
         held += 8 * width * (2 * samples + max(samples, tests)) + (LEAST_CACHE << 20)
         found = SvmMemory(held, 0, 1)
     else:

@@ -50,7 +50,7 @@ def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
             report(count, len(fitting.pairs))
     except BaseException:
         fitting.stop.set()
-        # Were Python to end while a thread is in NumPy's C++ code, the process would abort (warpladder.__main__).
+        # If Python ended while a thread runs NumPy's C++ code, the process would abort (warpladder.__main__).
         until = monotonic() + GRACE
         for thread in threads:
             thread.join(max(0.0, until - monotonic()))

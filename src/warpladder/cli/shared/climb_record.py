@@ -41,7 +41,7 @@ class ClimbRecord:
     folder: Path
     headings: tuple[str, ...] = ("",)
     tasks: list[Results] = field(default_factory=list)
-    at: int = -1  # the task under way
+    at: int = -1  # index of the task in progress
     failed: OSError | None = None
     next_page: float = 0.0
 
@@ -80,7 +80,7 @@ class ClimbRecord:
         try:
             print()
             show(self._sweep(), console())
-        finally:  # even if the reader of a pipe has left
+        finally:  # even if the reader of a pipe has ended
             self._write()
         click.echo(f"\nAll of it: {self.folder / FILES[0]}\nOpen this: {self.folder / FILES[1]}")
 

@@ -74,7 +74,7 @@ def _of_options(file: Path, requested: dict[str, Any], context: click.Context) -
         if name in values or name in arrays or name in null:
             raise click.UsageError(f"--arg {name} is given twice", context)
         if not pointers.get(name, False):
-            values[name] = what  # perhaps no parameter, but a name to calculate with
+            values[name] = what  # perhaps no parameter, but a name used in expressions
         elif what in ("null", "nullptr"):
             null[name] = what
         else:

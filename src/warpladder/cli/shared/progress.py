@@ -52,7 +52,7 @@ def shown(wanted: bool | None) -> Iterator[Callable[[str, int, int, float], None
             BarColumn(max(4, min(40, console.width - 54))),
             TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
         )
-        # rows go through the bar's console only where they are for the same terminal
+        # rows are printed through the bar's console only if both use the same terminal
         bar = Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty())
         with bar:
             task = bar.add_task("starting", left="")

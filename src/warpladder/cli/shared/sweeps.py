@@ -89,7 +89,7 @@ def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any
     for key in sweeps:
         if options.get(key) is not None:
             raise _usage(f"{key} has an option and a --sweep: leave one of them out")
-    loaded: dict[object, Any] = {}  # data sets by what chooses their samples
+    loaded: dict[object, Any] = {}  # data sets by the options that choose their samples
     out = []
     for chosen in product(*([(key, value) for value in values] for key, values in sweeps.items())):
         own = options | {key: _value(key, value) for key, value in chosen if key != "hidden"}

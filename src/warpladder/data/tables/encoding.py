@@ -19,7 +19,7 @@ from ...errors import DataError
 from ...errors.arguments import shown
 from .frame import Frame, TableColumn, same_columns
 
-MOST_CATEGORIES = 100  # of a column of text whose values mostly differ
+MOST_CATEGORIES = 100  # most categories of a column of text whose values mostly differ
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from .svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped, rows_of,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LETTERS = 36  # of a row's label
-SHIFT, HEIGHT = 0.22, 0.3  # of a bar: below its row's middle, in rows
+LETTERS = 36  # most letters of a row's label
+SHIFT, HEIGHT = 0.22, 0.3  # offset of a bar below its row's middle, and its height, in rows
 
 #: Colours of a step's phases, by number.
 PHASES = {"forward": 0, "backward": 1, "loss": 2, "update": 3}
@@ -103,7 +103,7 @@ def memory(results: Results) -> Callable[[Canvas], None]:
 
 
 def _line(ax: Axes, x: float, row: int) -> None:
-    """Draw a line across a bar at x, visible without a colour of its own."""
+    """Draw a line across a bar at x, in a neutral colour that is visible on the bar."""
     ends = [row + SHIFT - HEIGHT / 2 - 0.1, row + SHIFT + HEIGHT / 2 + 0.1]
     for colour, width in ((PAPER, 5.0), (INK, 2.2)):
         ax.plot([x] * 2, ends, color=colour, linewidth=width, zorder=3, solid_capstyle="butt")

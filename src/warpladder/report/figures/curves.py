@@ -14,7 +14,7 @@ from .svg import PAPER, SERIES, WIDTH, Canvas, clipped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POINTS = 160  # of a curve at most: a page is small, and a screen has no more
+POINTS = 160  # most points of a curve: a page is small, and a screen shows no more
 MARKS = "osD^vPX*"
 DASHES: tuple = ("-", (0, (5, 2)), (0, (1, 1.4)))
 

@@ -15,8 +15,8 @@ from .svg import FLOOR, INK, PAPER, PEER, RUNG, SERIES, SOFT, WIDTH, Canvas, cli
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEFT, RIGHT, TOP = 20, 16, 28  # pixels next to the axes
-NAME, LINE, SHORT = 24, 40, 26  # letters of a name, of a line of options, and of one that leaves space for figures
+LEFT, RIGHT, TOP = 20, 16, 28  # margins of the axes in pixels
+NAME, LINE, SHORT = 24, 40, 26  # most letters of a name, of a line of options, and of a line next to figures
 
 
 def alt(results: Results) -> str:

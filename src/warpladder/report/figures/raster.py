@@ -12,7 +12,7 @@ from .svg import PALETTE, PAPER, SETTINGS, Canvas, imported
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FINER = 3  # pixels of the file for one of the page
+FINER = 3  # pixels of the file for each pixel of the page
 
 
 def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:

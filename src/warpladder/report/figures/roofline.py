@@ -150,7 +150,7 @@ def _dots(ax: Axes, dots: Sequence[Dot], decades: float) -> None:
         taken.append((dot.intensity, place))
         name = clipped(dot.name, 24)
         low, high = ax.get_xlim()
-        side = -1 if math.log(dot.intensity / low) > 0.5 * math.log(high / low) else 1  # where there is more room
+        side = -1 if math.log(dot.intensity / low) > 0.5 * math.log(high / low) else 1  # on the side with more space
         line = (
             {"arrowstyle": "-", "color": SOFT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3} if place - y > 4 else None
         )

@@ -140,7 +140,7 @@ def drawn(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that matplotlib's own font lacks is the browser's to draw
+        warnings.simplefilter("ignore")  # the browser draws letters that matplotlib's own font lacks
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
         figure = Figure()
@@ -160,7 +160,7 @@ def imported() -> ModuleType:
         import matplotlib
         import matplotlib.backends.backend_svg
         import matplotlib.figure
-    except Exception as error:  # also what a broken installation raises
+    except Exception as error:  # or any error of a broken installation
         raise NoPictures(
             f"matplotlib cannot be imported ({' '.join(str(error).split())}): pip install matplotlib, and "
             "make the page again"
@@ -180,7 +180,7 @@ def inlined(svg: str, name: str, alt: str) -> str:
     box = re.search(r'viewBox="([^"]*)"', opening)
     assert box is not None
     used = set(re.findall(r'(?:xlink:href="|url\()#([\w.-]+)', rest))
-    rest = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name, used), rest)  # what stands between tags is text, and stays
+    rest = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name, used), rest)  # text between tags is unchanged
     rest = re.sub(r"\n\s*", "\n", rest).strip()
     return f'<svg viewBox="{box[1]}" role="img" aria-label="{escape(alt)}">{rest}\n'
 

@@ -33,7 +33,7 @@ def remarks(results: Results) -> list[tuple[str, str]]:
             notes.append(rung.reason)
         if rung.same_bits is False and rung.timing is not None:
             notes.append("its runs do not repeat bit for bit")
-        if rung.deviations and rung.status != "missing":  # where it was not reached there is no figure that deviates
+        if rung.deviations and rung.status != "missing":  # a rung that was not reached has no figures
             notes.append(f"it deviates: {'; '.join(rung.deviations)}")
         if notes:
             texts.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)

@@ -12,7 +12,7 @@ from .table import table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-LEAST_WIDTH = 80  # columns, below which the table would lose words
+LEAST_WIDTH = 80  # fewest columns without cut words
 
 
 def as_plain(results: Results) -> str:

@@ -35,7 +35,7 @@ def table(results: Results, width: int = WIDE) -> Table:
         caption=_caption(results),
         caption_justify="left",
         box=SIMPLE_HEAD,
-        padding=0,  # the box puts a space between columns, and 80 columns have no room for more
+        padding=0,  # the box puts a space between columns, and 80 columns are too few for more
     )
     out.add_column("rung", no_wrap=not narrow, overflow="fold", ratio=1 if narrow else None)
     if not narrow:

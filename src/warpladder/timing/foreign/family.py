@@ -19,7 +19,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class Family:
-    """Process that leads a session of its own, and its descendants, also those that left the session.
+    """Family of processes: a session leader and its descendants, also those that left the session.
 
     leader : process id of the leader.
     mark : value of `MARK` in the environment.

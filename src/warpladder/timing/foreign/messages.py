@@ -104,7 +104,7 @@ def _tree(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind not in "biuf":
             return {"unknown": f"array of {value.dtype}"}
-        arrays.append(np.array(value, order="C", subok=False))  # read now, by a copy
+        arrays.append(np.array(value, order="C", subok=False))  # the copy reads the numbers here
         return {"array" if isinstance(value, np.ndarray) else "scalar": len(arrays) - 1}
     if isinstance(value, list):
         return list(map(inner, value))

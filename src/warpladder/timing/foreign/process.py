@@ -23,10 +23,10 @@ PACKAGE = Path(__file__).resolve().parents[3]
 
 #: Most seconds of one call, if the caller does not expect a longer one.
 CALL = 120.0
-TICK = 0.1  # seconds between two looks at a process that computes
-LEAST_MEMORY = 1 << 30  # bytes that it may always use
-PROCESSES = 64  # that it may start
-LINES = 2  # of what it prints that are stored, at the beginning and at the end
+TICK = 0.1  # seconds between two checks of a computing process
+LEAST_MEMORY = 1 << 30  # bytes that a process may always use
+PROCESSES = 64  # most processes that it may start
+LINES = 2  # stored lines of its output, at the beginning and at the end
 
 #: Meanings, for messages, of the signals that end a process.
 SIGNALS = {

@@ -74,7 +74,7 @@ class ForeignRung:
         self.outside: Mapping[str, Any] = {}
         self.processes: dict[str, ForeignProcess] = {}
         self.about: dict[str, Any] = {}
-        self.is_training = False  # the plain variant, in the process that also describes
+        self.is_training = False  # True while the variant without options trains, in the process that also describes
 
     def process(self, chosen: str = "") -> ForeignProcess:
         """Living process of a variant; started if needed."""
@@ -209,7 +209,7 @@ def isolated(rung: Rung, net: Net, config: TrainConfig) -> Rung:
         return rung
     try:
         origins(kinds(net, config))
-    except ImportError:  # they are in the program itself, and so in this process
+    except ImportError:  # defined in the program itself, and so in this process
         return rung
     build = partial(ForeignRung(name).build, options=rung.options)
     return replace(rung, build=build, plain=None, vary=None)

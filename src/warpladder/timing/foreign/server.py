@@ -45,7 +45,9 @@ NOT_THEIRS = (Path(__file__).resolve().parents[2], *(Path(sysconfig.get_path(nam
 
 
 class Server:
-    """Answers to the climb: the trainers of one rung, by number, and their data sets."""
+    """Server object with the trainers of one rung, by number, and their data sets; its methods answer the climb's
+    calls.
+    """
 
     def __init__(self) -> None:
         self.rung: Rung | None = None
@@ -197,7 +199,7 @@ def main(arguments: Sequence[str]) -> None:
     channel = socket.socket(fileno=int(arguments[0]))
     channel.set_inheritable(False)
     _end_with_the_parent()
-    warnings.simplefilter("ignore", RuntimeWarning)  # of NumPy, where a proof has NaN and infinity on purpose
+    warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's warnings: a proof has NaN and infinity on purpose
     server = Server()
     server.channel = channel
 

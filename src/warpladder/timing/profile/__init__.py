@@ -34,8 +34,8 @@ from ...trainers.native.trainer import NativeTrainer
 from . import kernels, layerwise, native, units
 
 ROUNDS = 5
-PATIENCE = 0.5  # seconds that whole steps are run in each round
-EPOCHS = 400  # in a round at most, where an epoch is one step
+PATIENCE = 0.5  # seconds of whole steps in each round
+EPOCHS = 400  # most epochs of a round if an epoch is one step
 
 WHOLE = "this rung is one program: its parts cannot be run alone"
 FOREIGN = (

@@ -22,17 +22,17 @@ from . import floor
 from .units import on_tensor_cores
 
 ROUNDS = 5
-LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
-STEPS = 12  # in a timeline
+LEAST = 2e-3  # seconds of one measurement, so that the clock's resolution does not matter
+STEPS = 12  # steps in a timeline
 
 
 def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
-    """Time and floor of every part of a full step, of one slice, times the number of slices.
+    """Time and floor of every part of a full step: measured for one slice, times the number of slices.
 
-    Spoils the trainer's state and log; set the state again afterwards.
+    Overwrites the trainer's state and log; set the state again afterwards.
     """
     part = full(trainer)
-    trainer.rewind()  # one more step beyond the epoch's last would leave the log
+    trainer.rewind()  # a step after the epoch's last would write outside the log
     for launch in trainer.program(part):
         launch.send()
     trainer.device.synchronize()
@@ -69,11 +69,10 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
 
 
 def alone(trainer: KernelTrainer, call: Call) -> float:
-    """Seconds of a launch or library call on the device: the median over repetitions, which follow each other without a
-    gap.
+    """Seconds of a launch or library call on the device: the median over repetitions without gaps between them.
 
-    The repetitions are one graph, so that the host's launch time does not count. A launch that counts the steps must
-    not leave the log: the counter is reset before each measurement.
+    The repetitions are one graph, so that the host's launch time is excluded. A launch that counts the steps must not
+    leave the log: the counter is reset before each measurement.
     """
     device = trainer.device
 
@@ -116,7 +115,7 @@ def _name(trainer: KernelTrainer, stage: Stage) -> str:
 def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     net, config = trainer.net, trainer.config
     assert trainer.chain is not None
-    # Layers whose segments update them: those of a batch in one piece.
+    # Layers whose segments update them, if the batch is one slice.
     updated = trainer.chain.updated if trainer.capacity >= n else set()
     fused = {place.layer for place in param_slices(net) if place.name in updated}
     if stage.phase == "prepare":

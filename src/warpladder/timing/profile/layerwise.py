@@ -14,13 +14,13 @@ from ...trainers.layerwise import LayerwiseTrainer
 from . import floor
 
 ROUNDS = 5
-LEAST = 2e-3  # seconds that one measurement should take
+LEAST = 2e-3  # seconds of one measurement
 
 
 def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
-    """Time and floor of every part of a full step, of one slice, times the number of slices.
+    """Time and floor of every part of a full step: measured for one slice, times the number of slices.
 
-    Spoils the trainer's state; set it again afterwards.
+    Overwrites the trainer's state; set it again afterwards.
     """
     batch, feed = trainer.batch, trainer.feed
     assert batch is not None and feed is not None and batch.loss is not None

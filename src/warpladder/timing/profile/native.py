@@ -20,7 +20,7 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
     Parameters
     ----------
     trainer : NativeTrainer
-        Loaded; its state is spoiled.
+        Trainer with loaded data; its state is overwritten.
     run : callable
         Trains some steps, and returns their number.
     itemsize : int
@@ -55,7 +55,7 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
 def _whose(trainer: NativeTrainer) -> list[tuple[str, range]]:
     """Phase and layers of each row of the native program."""
     plan, phases = trainer.plan, ("prepare", "forward", "backward", "backward", "update")
-    alone = {"forward": "feed", "backward": "loss"}  # rows for no layers
+    alone = {"forward": "feed", "backward": "loss"}  # rows without layers
     out: list[tuple[str, range]] = []
     for (first, last), phase in zip(plan.sections, phases, strict=True):
         rows = plan.rows[first:last]

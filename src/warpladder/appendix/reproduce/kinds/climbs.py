@@ -53,7 +53,7 @@ class Climb(TrainingTask):
 
             def keep(results: Results, news: RungResult | None = None, heading: str = heading) -> None:
                 tasks[heading] = merged(tasks.get(heading), results, [canonical(rung) for rung in self.rungs])
-                # a sweep's climbs stand in its order: those before were made before
+                # climbs are stored in the sweep's order: earlier ones are complete
                 Sweep(SCHEMA, tuple(headings), tuple(tasks[each] for each in headings if each in tasks)).save(
                     file_of(name, bench.folder)
                 )
@@ -74,7 +74,7 @@ class Climb(TrainingTask):
         if heading.startswith("hidden="):
             net = with_hidden(net, int(heading.removeprefix("hidden=")))
         if before is not None and not before.stopped and all(rung.unsupported(net, task.config) for rung in rungs):
-            return  # nothing has come since
+            return  # no new results since
         results = climb(
             net,
             data,

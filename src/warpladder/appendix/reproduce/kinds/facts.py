@@ -45,7 +45,8 @@ class DataSheet:
 class Facts(Experiment):
     """Experiment that counts FLOPs, bytes and launches of a training step.
 
-    net : net of the package's zoo, or of the report's file. in_shape, classes : of its samples.
+    net : net of the package's zoo, or of the report's file. in_shape, classes : shape and number of classes of its
+    samples.
     batch : samples of a step.
     rungs : rungs of `RUNGS` whose launches are counted.
     gpus : data sheets by name of the GPUs whose peaks are needed.

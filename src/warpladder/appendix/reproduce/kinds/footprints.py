@@ -109,7 +109,7 @@ def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> Pro
         The process ended early; the message is the last line of its error.
     """
     package = str(Path(__file__).parents[4])
-    # before anything is imported the process measures itself: this is the interpreter alone
+    # the process measures itself before any import: this is the interpreter alone
     begin = (
         f"import sys; sys.path.insert(0, {package!r}); r = [l for l in open('/proc/self/status') if "
         "l.startswith('VmRSS')]"
@@ -132,7 +132,7 @@ def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> Pro
                 process.stdin.write("go on\n")
                 process.stdin.flush()
         except (BrokenPipeError, ValueError):
-            pass  # it ended too early: its error states why
+            pass  # the process ended early: its error has the reason
         finally:
             _, words = process.communicate()
     if tuple(host) != STAGES:

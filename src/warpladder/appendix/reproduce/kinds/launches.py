@@ -54,7 +54,7 @@ class Launching(TrainingTask):
         if not here:
             if not rung.has("device"):
                 raise WarpladderError(rung.unsupported(net, self.config) or f"{rung.name} needs a GPU")
-            rung = rung.but(device="emulated")  # built on the emulator; launches are those of its dry run
+            rung = rung.but(device="emulated")  # built on the emulator; its dry run gives the launches
         if reason := rung.unsupported(net, self.config):
             raise WarpladderError(reason)
         with rung.build(net, self.config, State(initial(net, self.config.seed))) as built:

@@ -23,9 +23,9 @@ from ..results import Value
 #: Array libraries: NumPy on one core, NumPy on every core, and CuPy on the GPU.
 LIBRARIES = ("numpy:threads=1", "numpy", "cupy")
 
-RATE = np.float32(1e-6)  # of the update: so small that weights stay numbers, however often it is repeated
+RATE = np.float32(1e-6)  # rate of the update: small, so that weights stay finite after many repetitions
 
-ROUNDS, LEAST = 9, 2e-2  # measurements, and seconds that one should take: other programs disturb shorter ones
+ROUNDS, LEAST = 9, 2e-2  # number of measurements, and seconds of each: other programs disturb shorter ones
 
 
 @dataclass(frozen=True)

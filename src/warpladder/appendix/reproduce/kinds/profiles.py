@@ -179,7 +179,7 @@ def _figure(found: Profile, what: str, rest: str) -> float | None:
         return sum(part.floor.flops for part in found.parts) / moved if moved else None
     if what == "floor_share":
         least = sum(part.floor.seconds(found.flops_per_second, found.bytes_per_second) for part in found.parts)
-        return least / found.step_seconds if least > 0 else None  # peaks that are not known make NaN
+        return least / found.step_seconds if least > 0 else None  # unknown peaks give NaN
     if what in ("kernel_seconds", "kernel_share"):
         taken = sum(kernel.seconds for kernel in kernels)
         return (taken / found.step_seconds if what == "kernel_share" else taken) if kernels else None

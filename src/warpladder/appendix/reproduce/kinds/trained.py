@@ -16,8 +16,8 @@ class Trained:
     rung : name of the rung or peer. seed : seed of the initial weights and the order of samples.
     precision : precision of the rung's products.
     history : loss, accuracy and seconds of each epoch.
-    valid_loss, valid_accuracy : for each epoch, on the validation samples; None without validation samples.
-    test_loss, test_accuracy : after the last epoch; accuracy is None for a net without classes.
+    valid_loss, valid_accuracy : figures of each epoch on the validation samples; None without validation samples.
+    test_loss, test_accuracy : figures after the last epoch; accuracy is None for a net without classes.
     test_seconds : seconds of one pass over the test samples; None if not timed.
     """
 

@@ -79,7 +79,7 @@ class Train(TrainingTask):
                     **self._kept(place),
                 )  # fmt: skip
                 tested = test_seconds(run, rung, data) if self.times_tests else None
-            except Exception as error:  # one that diverges is a result as well, and a peer may break in any way
+            except Exception as error:  # a divergence is a result too, and a peer may fail with any error
                 if not isinstance(error, WarpladderError) and (isinstance(error, OSError) or not is_peer(rung)):
                     raise
                 kind = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}: "

@@ -22,7 +22,8 @@ from .prose import prose
 class Entry:
     """Report in a folder, for the page of all reports.
 
-    name, title : of the report. link : path of its page. found : its results; None if there are none, with the reason.
+    name, title : name and title of the report. link : path of its page. found : its results; None if there are none,
+    with the reason.
     """
 
     name: str
@@ -76,7 +77,7 @@ def _row(entry: Entry) -> tuple[str, list[str]]:
 
 
 def _with(figure: str, column: Column) -> str:
-    """Figure as text with its unit."""
+    """Figure with its unit, as text."""
     return f"{figure} {escape(column.unit)}" if figure and column.unit not in ("", "x") else figure
 
 

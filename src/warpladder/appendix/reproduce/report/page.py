@@ -151,7 +151,7 @@ def _head(label: str, title: str) -> str:
 
 
 def _machine(found: Reproduction, label: str) -> str:
-    """HTML of the machine, versions, data, and the record of each experiment."""
+    """HTML of the facts of a reproduction: machine, versions, data, and the record of each experiment."""
     machine, gpu = found.machine, found.machine.gpu
     facts = [("processor", f"{machine.cpu}, {machine.cores} cores")]
     if gpu:

@@ -87,7 +87,7 @@ SHIFTS = ((0, 8), (0, -16), (16, -4), (-16, -4), (14, 8), (-14, 8), (14, -16), (
 
 def _marks(ax: Axes, picture: Lines) -> None:
     """Draw a text next to each marked point, if a place without other texts or points is free."""
-    ax.get_xlim(), ax.get_ylim()  # scales are up to date from here on
+    ax.get_xlim(), ax.get_ylim()  # these calls update the scales
     points = [
         (text, ax.transData.transform((x / UNITS[picture.x.unit], y / UNITS[picture.y.unit])))
         for each in picture.series

@@ -24,7 +24,7 @@ def inline(text: str) -> str:
         return f"<code>{' '.join(f'<span>{word}</span>' for word in found[1].split())}</code>"
 
     parts = re.split(r"(`[^`]+`)", escape(text, quote=False))
-    options = re.compile(r"(?<![\w-])--[a-z][a-z-]*")  # outside of commands too, they do not break
+    options = re.compile(r"(?<![\w-])--[a-z][a-z-]*")  # options do not break outside of commands either
     plain = [options.sub(lambda found: f'<span class="option">{found[0]}</span>', part) for part in parts[::2]]
     commands = [re.sub(r"`([^`]+)`", command, part) for part in parts[1::2]]
     return "".join(each for pair in zip_longest(plain, commands, fillvalue="") for each in pair)

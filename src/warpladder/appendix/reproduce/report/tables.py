@@ -31,7 +31,7 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
     heads = [_below(first.heads)]
     for at, column in enumerate(first.columns):
         names = [label or "here" for label in labels] * here[at]
-        names[:0] = [called for name, called in sources[at] if name == "reported"]  # here comes next, seen on a phone
+        names[:0] = [called for name, called in sources[at] if name == "reported"]  # measured ones next, for phones
         names += [called for name, called in sources[at] if name != "reported"]
         heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
     rows = []
