@@ -4,7 +4,7 @@
     PYTHONPATH=src python tests/checks/count_programs.py --json rows.json --table table.md
 
 A folder's sources with one main() are one program; otherwise each file with a main() is one. Arguments of a program are
-those of the repository's test_args.json, as cuda-samples has one. Nothing of a repository is stored but names.
+those of the repository's test_args.json, as cuda-samples has one, or those of SMALLER below. Nothing of a repository is stored but names.
 
 Ran : exit code 0, no fault, and no line of the output that says that the result is wrong. Read : a .cu file that
 compiles whole. Rows of the JSON file that are there are not made again, unless --again matches the program.
@@ -35,9 +35,16 @@ from warpladder.programs.gpus import find
 from warpladder.programs.rewrite import kernels
 from warpladder.programs.sources import SOURCES, collected, read
 
-MAIN = re.compile(r"^[ \t]*(?:int|void|auto)?\s*\bmain\s*\([^;{]*\)\s*\{", re.MULTILINE)
+MAIN = re.compile(r"^[ \t]*(?:int|auto)?\s*\bmain\s*\([^;{]*\)\s*\{", re.MULTILINE)
 CUDA = re.compile(r"#\s*include\s*[<\"](?:cuda|cublas|cufft|curand|cu\w+|npp\w*|nv\w+|thrust/|helper_cuda)")
 OUTCOMES = ("ran", "wrong", "faults", "code", "late", "crashed", "refused")
+#: Arguments that make a program smaller, where it has some.
+SMALLER = {
+    "matrixMul": "-wA=128 -hA=128 -wB=128 -hB=128", "globalToShmemAsyncCopy": "-wA=128 -hA=128 -wB=128 -hB=128",
+    "simpleHyperQ": "--nstreams=4", "eigenvalues": "--matrix-size=256 --iters-timing=1",
+    "transpose": "--dimX=256 --dimY=256", "FDTD3d": "--dimx=64 --dimy=64 --dimz=64 --timesteps=2",
+    "UnifiedMemoryPerf": "-kernel-iterations=1", "reduction": "--n=65536", "cdpAdvancedQuicksort": "size=2000",
+}  # fmt: skip
 #: Exit code of a program that its limit of processor time ended.
 LATE = 128 + signal.SIGXCPU
 RIGHT = re.compile(r"\bpass(?:ed)?\b|success\w*|\bOK\b|\bcorrect\b|\bverified\b", re.IGNORECASE)
@@ -217,7 +224,9 @@ def main() -> None:
             row = there.get(name)
             is_old = row and not re.search(given.again, f"{row['outcome']} {name}")
             if re.search(given.only, name) and not is_old:
-                cases.append((repository, files, given, words.get(files[0].parent.name, [])))
+                folder = files[0].parent.parent if files[0].parent.name == "src" else files[0].parent
+                more = words.get(folder.name) or SMALLER.get(folder.name, "").split()
+                cases.append((repository, files, given, more))
         with ThreadPoolExecutor(given.jobs) as pool:
             list(pool.map(lambda case: done(outcome(*case)), cases))
         if not given.options and not given.only:

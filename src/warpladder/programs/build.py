@@ -231,9 +231,6 @@ def _first_error(messages: str, path: Path) -> str:
             opengl = re.search(r"['‘](?P<name>(?:gl|glu|glut|glX|glew)[A-Z]\w*|GLU?T?_\w+|GL[a-z]+)['’]", match["why"])
             if opengl and re.search("declared|name a type", match["why"]):
                 return f"{place}: {opengl['name']} is of OpenGL, which cannot be emulated"
-            number = re.match(r"['‘](?P<name>CUDA_[CR]_\d+\w*)['’] was not declared", match["why"])
-            if number:
-                return f"{place}: {number['name']}, a type of numbers of NVIDIA's libraries, is not emulated here"
             return f"{place}: {match['why']}"
     missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
     if missing:

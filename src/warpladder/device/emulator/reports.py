@@ -13,7 +13,8 @@ from .toolchain import HEADERS, RUNTIME
 
 Location = tuple[str, int]
 
-_FOREIGN = (HEADERS, RUNTIME, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
+_PROGRAMS = HEADERS.parents[2] / "programs" / "headers"
+_FOREIGN = (HEADERS, RUNTIME, _PROGRAMS, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
 #: Headers with single instructions as functions: a fault is reported in the line that calls one.
 _INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.cuh", "wgmma.cuh"))
 

@@ -61,6 +61,13 @@ struct cudaPointerAttributes {
     void *devicePointer, *hostPointer;
 };
 
+// Types of numbers in NVIDIA's libraries.
+enum cudaDataType_t {
+    CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_8I, CUDA_C_32F, CUDA_C_64F, CUDA_C_16F, CUDA_C_8I, CUDA_R_8U, CUDA_C_8U,
+    CUDA_R_32I, CUDA_C_32I, CUDA_R_32U, CUDA_C_32U, CUDA_R_16BF, CUDA_C_16BF, CUDA_R_8F_E4M3 = 28, CUDA_R_8F_E5M2
+};
+using cudaDataType = cudaDataType_t;
+
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
 using cudaHostFn_t = void (*)(void* data);
@@ -151,7 +158,7 @@ struct cudaDeviceProp {
     size_t sharedMemPerBlockOptin;
     int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor;
     size_t reservedSharedMemPerBlock;
-    int memoryPoolsSupported, clusterLaunch;
+    int memoryPoolsSupported, clusterLaunch, accessPolicyMaxWindowSize;
 };
 struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes, localSizeBytes;

@@ -70,7 +70,8 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
     Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     if (!c.width || !c.height) return cudaSuccess;
-    if (c.width > c.to_pitch || c.width > c.from_pitch) {
+    const bool is_one_row = c.height == 1 && (!c.to_pitch || !c.from_pitch);  // which needs no pitch
+    if (!is_one_row && (c.width > c.to_pitch || c.width > c.from_pitch)) {
         report("problem", "copy", std::string(c.call) + " at {0} copies rows of " + std::to_string(c.width)
             + " bytes, and a pitch is " + std::to_string(std::min(c.to_pitch, c.from_pitch)), "", {file, line});
         return failed(cudaErrorInvalidPitchValue);

@@ -1,7 +1,17 @@
 // The GPU that the program finds: WARPLADDER_GPU describes it, "name=Tesla T4;major=7;..." (programs/gpus.py).
 #include <cstring>
+#include <ctime>
 
 #include "host.h"
+
+#undef clock  // the emulator's macro
+// Ticks in kernels; processor time in host code, as the C library has it.
+EMU_EXPORT clock_t clock() noexcept {
+    if (emu::current) return clock_t(emu_clock());
+    timespec spent{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return spent.tv_sec * CLOCKS_PER_SEC + spent.tv_nsec / (1000000000 / CLOCKS_PER_SEC);
+}
 
 namespace emu {
 
@@ -43,6 +53,8 @@ static cudaDeviceProp made() {
     p.textureAlignment = 512, p.texturePitchAlignment = 32, p.surfaceAlignment = 512;
     p.deviceOverlap = p.canMapHostMemory = p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = 1;
     p.multiProcessorCount = int(fact("multiprocessors"));
+    p.persistingL2CacheMaxSize = p.major >= 8 ? p.l2CacheSize / 8 * 5 : 0;
+    p.accessPolicyMaxWindowSize = p.major >= 8 ? 128 << 20 : 0;
     p.asyncEngineCount = 3, p.maxThreadsPerMultiProcessor = int(fact("threads_per_multiprocessor"));
     p.maxBlocksPerMultiProcessor = int(fact("blocks_per_multiprocessor"));
     p.streamPrioritiesSupported = p.globalL1CacheSupported = p.localL1CacheSupported = p.managedMemory = 1;

@@ -91,6 +91,7 @@ inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline double __dadd_rn(double a, double b) { volatile double s = a + b; return s; }
 inline double __dsub_rn(double a, double b) { volatile double s = a - b; return s; }
 inline double __dmul_rn(double a, double b) { volatile double p = a * b; return p; }
+inline double __drcp_rn(double a) { return 1.0 / a; }
 inline double __ddiv_rn(double a, double b) { return a / b; }
 inline double __dsqrt_rn(double a) { return sqrt(a); }
 inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }

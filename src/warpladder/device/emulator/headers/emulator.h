@@ -19,6 +19,7 @@
 
 #include "interface.h"
 #include "arithmetic.h"
+#include "rounding.h"
 #include "bits.h"
 #include "builtins.h"
 #include "shared.h"

@@ -11,6 +11,7 @@
 #include "guard.cpp"
 #include "launch.cpp"
 #include "polling.cpp"
+#include "rounding.cpp"
 #include "tensor.cpp"
 #include "watch.cpp"
 #include "worker.cpp"

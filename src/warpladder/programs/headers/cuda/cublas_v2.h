@@ -17,8 +17,6 @@ enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST, CUBLAS_POINTER_MODE_DEVICE 
 enum cublasMath_t { CUBLAS_DEFAULT_MATH, CUBLAS_TENSOR_OP_MATH, CUBLAS_PEDANTIC_MATH, CUBLAS_TF32_TENSOR_OP_MATH };
 enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70 };
-enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
-using cudaDataType = cudaDataType_t;
 
 struct cublasContext {
     cudaStream_t stream = 0;
@@ -69,26 +67,38 @@ template <class R, class F> cublasStatus_t result(cublasHandle_t h, const char* 
     return ended();
 }
 
+// Matrices of a product: `of(which)` has the pointers of the batch's products.
+template <class A, class C> struct Matrices {
+    const A *a, *b;
+    C* c;
+};
+
 // C = alpha op(A) op(B) + beta C in columns, sums in S.
-template <class S, class A, class C> cublasStatus_t gemm(cublasHandle_t h, const char* name, cublasOperation_t ta,
-    cublasOperation_t tb, int m, int n, int k, Scalar<S> alpha, const A* a, int lda, const A* b, int ldb,
-    Scalar<S> beta, C* c, int ldc, const char* file, int line, int batch = 1, long long next_a = 0,
-    long long next_b = 0, long long next_c = 0) {
-    if (m < 0 || n < 0 || k < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1)
+template <class S, class F> cublasStatus_t products(cublasHandle_t h, const char* name, cublasOperation_t ta,
+    cublasOperation_t tb, int m, int n, int k, Scalar<S> alpha, int lda, int ldb, Scalar<S> beta, int ldc, F of,
+    int batch, const char* file, int line) {
+    if (batch < 0 || m < 0 || n < 0 || k < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
     return each(h, name, n * batch, [=](int column) {
         int j = column % n, which = column / n;
-        const A *x = a + which * next_a, *y = b + which * next_b;
-        C* z = c + which * next_c + size_t(j) * size_t(ldc);
+        auto [x, y, z] = of(which);
+        z += size_t(j) * size_t(ldc);
         const S scale = alpha.get(), keep = beta.get();
         for (int i = 0; i < m; ++i) {
             S sum = 0;
             for (int l = 0; l < k; ++l)
                 sum += S(ta ? x[l + size_t(i) * size_t(lda)] : x[i + size_t(l) * size_t(lda)])
                     * S(tb ? y[j + size_t(l) * size_t(ldb)] : y[l + size_t(j) * size_t(ldb)]);
-            z[i] = C(keep == S(0) ? scale * sum : scale * sum + keep * S(z[i]));
+            z[i] = std::remove_reference_t<decltype(z[i])>(keep == S(0) ? scale * sum : scale * sum + keep * S(z[i]));
         }
     }, file, line);
+}
+template <class S, class A, class C> cublasStatus_t gemm(cublasHandle_t h, const char* name, cublasOperation_t ta,
+    cublasOperation_t tb, int m, int n, int k, Scalar<S> alpha, const A* a, int lda, const A* b, int ldb,
+    Scalar<S> beta, C* c, int ldc, const char* file, int line, int batch = 1, long long next_a = 0,
+    long long next_b = 0, long long next_c = 0) {
+    return products(h, name, ta, tb, m, n, k, alpha, lda, ldb, beta, ldc, [=](int i) {
+        return Matrices<A, C>{a + i * next_a, b + i * next_b, c + i * next_c}; }, batch, file, line);
 }
 
 }  // namespace emu::blas
@@ -141,6 +151,13 @@ inline cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int element, c
         long long next_b, const T* beta, T* c, int ldc, long long next_c, int batch, EMU_HERE) {                      \
         return emu::blas::gemm<T>(h, "cublas" #P "gemmStridedBatched", ta, tb, m, n, k, emu::blas::Scalar(h, alpha),  \
             a, lda, b, ldb, emu::blas::Scalar(h, beta), c, ldc, file, line, batch, next_a, next_b, next_c);           \
+    }                                                                                                                 \
+    inline cublasStatus_t cublas##P##gemmBatched(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, \
+        int n, int k, const T* alpha, const T* const a[], int lda, const T* const b[], int ldb, const T* beta,        \
+        T* const c[], int ldc, int batch, EMU_HERE) {                                                                 \
+        return emu::blas::products(h, "cublas" #P "gemmBatched", ta, tb, m, n, k, emu::blas::Scalar(h, alpha), lda,   \
+            ldb, emu::blas::Scalar(h, beta), ldc, [=](int i) { return emu::blas::Matrices<T, T>{a[i], b[i], c[i]}; }, \
+            batch, file, line);                                                                                       \
     }                                                                                                                 \
     inline cublasStatus_t cublas##P##gemv(cublasHandle_t h, cublasOperation_t ta, int m, int n, const T* alpha,       \
         const T* a, int lda, const T* x, int step_x, const T* beta, T* y, int step_y, EMU_HERE) {                     \

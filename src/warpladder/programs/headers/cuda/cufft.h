@@ -151,6 +151,28 @@ inline cufftResult cufftMakePlan2d(cufftHandle plan, int y, int x, cufftType typ
     return emu_fft_remade(plan, 1, y, x, type, 1, bytes); }
 inline cufftResult cufftMakePlan3d(cufftHandle plan, int z, int y, int x, cufftType type, size_t* bytes) {
     return emu_fft_remade(plan, z, y, x, type, 1, bytes); }
+inline cufftResult cufftMakePlanMany(cufftHandle plan, int rank, const int* n, const int* in, int in_step, int,
+    const int* out, int out_step, int, cufftType type, int batch, size_t* bytes) {
+    if (rank < 1 || rank > 3) return CUFFT_INVALID_SIZE;
+    if ((in && in_step != 1) || (out && out_step != 1)) return CUFFT_NOT_SUPPORTED;
+    return emu_fft_remade(plan, rank > 2 ? n[0] : 1, rank > 1 ? n[rank - 2] : 1, n[rank - 1], type, batch, bytes);
+}
+inline cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, const long long* n, const long long* in,
+    long long in_step, long long, cudaDataType from, const long long* out, long long out_step, long long,
+    cudaDataType to, long long batch, size_t* bytes, cudaDataType execution) {
+    if (rank < 1 || rank > 3) return CUFFT_INVALID_SIZE;
+    const bool is_double = execution == CUDA_C_64F;
+    const cudaDataType real = is_double ? CUDA_R_64F : CUDA_R_32F, pair = is_double ? CUDA_C_64F : CUDA_C_32F;
+    if ((execution != CUDA_C_32F && !is_double) || (from != pair && to != pair)) return CUFFT_NOT_SUPPORTED;
+    if ((from != pair && from != real) || (to != pair && to != real)) return CUFFT_NOT_SUPPORTED;
+    const cufftType type = from == to ? is_double ? CUFFT_Z2Z : CUFFT_C2C
+        : from == real ? is_double ? CUFFT_D2Z : CUFFT_R2C : is_double ? CUFFT_Z2D : CUFFT_C2R;
+    int sizes[3]{};
+    for (int i = 0; i < rank; ++i) sizes[i] = int(n[i]);
+    static const int strided = 1;
+    return cufftMakePlanMany(plan, rank, sizes, in ? &strided : nullptr, int(in_step), 0, out ? &strided : nullptr,
+        int(out_step), 0, type, int(batch), bytes);
+}
 inline cufftResult cufftDestroy(cufftHandle plan) { return emu::fft::plan(plan) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN; }
 inline cufftResult cufftSetStream(cufftHandle plan, cudaStream_t stream) {
     emu::fft::Plan* p = emu::fft::plan(plan);

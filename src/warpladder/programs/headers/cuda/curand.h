@@ -2,6 +2,7 @@
 // their order in an array is one sequence, in blocks of 4,096 sequences for XORWOW and MRG32k3a as cuRAND documents.
 #pragma once
 #include "../library.h"
+#include "../refused.h"
 #include "curand_kernel.h"
 
 #define CURAND_H_ 1
@@ -15,12 +16,15 @@ enum curandStatus {
 using curandStatus_t = curandStatus;
 enum curandRngType {
     CURAND_RNG_PSEUDO_DEFAULT = 100, CURAND_RNG_PSEUDO_XORWOW = 101, CURAND_RNG_PSEUDO_MRG32K3A = 121,
-    CURAND_RNG_PSEUDO_MTGP32 = 141, CURAND_RNG_PSEUDO_MT19937, CURAND_RNG_PSEUDO_PHILOX4_32_10 = 161
+    CURAND_RNG_PSEUDO_MTGP32 = 141, CURAND_RNG_PSEUDO_MT19937, CURAND_RNG_PSEUDO_PHILOX4_32_10 = 161,
+    CURAND_RNG_QUASI_DEFAULT = 200, CURAND_RNG_QUASI_SOBOL32, CURAND_RNG_QUASI_SCRAMBLED_SOBOL32,
+    CURAND_RNG_QUASI_SOBOL64, CURAND_RNG_QUASI_SCRAMBLED_SOBOL64
 };
 using curandRngType_t = curandRngType;
 enum curandOrdering {
     CURAND_ORDERING_PSEUDO_BEST = 100, CURAND_ORDERING_PSEUDO_DEFAULT, CURAND_ORDERING_PSEUDO_SEEDED,
-    CURAND_ORDERING_PSEUDO_LEGACY, CURAND_ORDERING_PSEUDO_DYNAMIC
+    CURAND_ORDERING_PSEUDO_LEGACY, CURAND_ORDERING_PSEUDO_DYNAMIC,
+    CURAND_ORDERING_QUASI_DEFAULT = 201
 };
 using curandOrdering_t = curandOrdering;
 
@@ -32,10 +36,22 @@ struct curandGenerator_st {
 };
 using curandGenerator_t = curandGenerator_st*;
 
-inline curandStatus emu_generator(curandGenerator_t* out, curandRngType type, bool of_host) {
+inline const char* emu_generator_name(curandRngType type) {
+    switch (type) {
+        case CURAND_RNG_PSEUDO_MTGP32: return "CURAND_RNG_PSEUDO_MTGP32";
+        case CURAND_RNG_PSEUDO_MT19937: return "CURAND_RNG_PSEUDO_MT19937";
+        case CURAND_RNG_QUASI_SOBOL32: return "CURAND_RNG_QUASI_SOBOL32";
+        case CURAND_RNG_QUASI_SCRAMBLED_SOBOL32: return "CURAND_RNG_QUASI_SCRAMBLED_SOBOL32";
+        case CURAND_RNG_QUASI_SOBOL64: return "CURAND_RNG_QUASI_SOBOL64";
+        case CURAND_RNG_QUASI_SCRAMBLED_SOBOL64: return "CURAND_RNG_QUASI_SCRAMBLED_SOBOL64";
+        default: return "this generator";
+    }
+}
+[[gnu::noinline]] inline curandStatus emu_generator(curandGenerator_t* out, curandRngType type, bool of_host) {
     if (type == CURAND_RNG_PSEUDO_DEFAULT) type = CURAND_RNG_PSEUDO_XORWOW;
     if (type != CURAND_RNG_PSEUDO_XORWOW && type != CURAND_RNG_PSEUDO_MRG32K3A
-        && type != CURAND_RNG_PSEUDO_PHILOX4_32_10) return CURAND_STATUS_TYPE_ERROR;
+        && type != CURAND_RNG_PSEUDO_PHILOX4_32_10)
+        emu_refuse(emu_generator_name(type), "cuRAND's other generators", __builtin_return_address(0));
     return *out = new curandGenerator_st{type, of_host}, CURAND_STATUS_SUCCESS;
 }
 inline curandStatus curandCreateGenerator(curandGenerator_t* g, curandRngType type) {
@@ -48,6 +64,8 @@ inline curandStatus curandSetPseudoRandomGeneratorSeed(curandGenerator_t g, unsi
 inline curandStatus curandSetGeneratorOffset(curandGenerator_t g, unsigned long long offset) {
     return g->offset = offset, CURAND_STATUS_SUCCESS; }
 inline curandStatus curandSetGeneratorOrdering(curandGenerator_t, curandOrdering) { return CURAND_STATUS_SUCCESS; }
+inline curandStatus curandSetQuasiRandomGeneratorDimensions(curandGenerator_t, unsigned) {
+    return CURAND_STATUS_TYPE_ERROR; }
 inline curandStatus curandSetStream(curandGenerator_t g, cudaStream_t stream) {
     return g->stream = stream, CURAND_STATUS_SUCCESS; }
 inline curandStatus curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
