@@ -88,6 +88,7 @@ int main(int, char** argv) {
         case 14: error = cudaMemset(d, 0, 1025); break;
         case 15: error = cudaMemcpy(host, d, 64 * sizeof(float), cudaMemcpyDeviceToHost); break;
         case 16: make<<<1, 32>>>(d); break;
+        case 17: error = cudaMemcpy(host, d, strlen(argv[2]), cudaMemcpyDeviceToHost); break;
     }
     error = cudaDeviceSynchronize();
     printf("%d\\n", int(error));
@@ -156,6 +157,8 @@ def test_faults_of_the_host_are_reported(programs, number):
 
 def test_a_part_of_an_array_may_have_the_bytes_that_it_has_elements(programs):
     outcome = programs.run(FAULTS, "15")
+    assert outcome.problems == () and outcome.code == 0 and {r.kind for r in outcome.remarks} == {"leak"}
+    outcome = programs.run(FAULTS, "17", "x" * 256)
     assert outcome.problems == () and outcome.code == 0
     assert [r.message for r in outcome.remarks if r.kind == "bytes" and "unless only this part is" in r.message]
 

@@ -24,6 +24,9 @@ PRINTS = {
     "cub": "1902 1549 1531\n14983\n14965\n0 30\n0 30 0 95\n",
     "thrust": "0 99 1 49597\n20 218 218 99\n323\n2:15 1:12 0:18 0 2 7 15 16 20 27 27 30 36 285\n75 5\n49\n1 0\n",
     "libraries": "1 1 1\n0.50 4.96\n1 2 9 12\n",
+    "rounding": "1 1.00000012 -0.333333313 -0.333333343 0.300000012 1.73205078 1.7320509 0.333333343 -0 0.100000001 "
+    "0.099999994 16777216 \n1.0000000000000002 0.33333333333333331 0.33333333333333337 1\n26 38 30 44 74 86 86 100 \n"
+    "69 94\n",
     "registered": "62 32 4194306\n78 40 no error\n",
     "random": "3342338481 2692558140 1807296936 0.861380756 0.31292184884154445 1.1775 -0.95237 0.29216 1926044892 12\n"
     "3311976009 1838895051 775923046 0.203492194 0.3322847755625844 0.77734 0.17171 -0.78712 1832549059 6\n"
@@ -36,7 +39,7 @@ emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name in ("ptx", "registered") else pytest.mark.nightly)
+        pytest.param(name, marks=pytest.mark.slow if name in ("ptx", "registered", "rounding") else pytest.mark.nightly)
         for name in PRINTS
     ],
 )

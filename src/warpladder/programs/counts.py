@@ -2,7 +2,9 @@
 1000;`.
 
 The size of such a call is replaced by `emu::elements(n)`. The run reports it as a fault if it equals the number of
-elements of the array. A size from another source, for example from a function, is not marked.
+elements of the array. A size that a sizeof leads to is replaced by `emu::bytes(n * sizeof(int) / parts)`, and is not
+judged: a part of an array may have as many bytes as the array has elements. A size from another source, for example
+from a function, is not marked; the run makes a remark of it.
 """
 
 from __future__ import annotations
@@ -33,10 +35,14 @@ def marked(text: str) -> str:
     for match in _CALL.finditer(plain):
         last = closing(plain, match.end() - 1, "()")
         arguments = split(plain[match.end() : last - 1])
-        if len(arguments) < 3 or not counts_elements(arguments[2], code):
+        if len(arguments) < 3:
+            continue
+        is_count = counts_elements(arguments[2], code)
+        if not is_count and not counts_bytes(arguments[2], code):
             continue
         span = _third(plain, match.end(), last - 1)
-        out += [text[position : span[0]], f" emu::elements({text[span[0] : span[1]].strip()})"]
+        unit = "elements" if is_count else "bytes"
+        out += [text[position : span[0]], f" emu::{unit}({text[span[0] : span[1]].strip()})"]
         position = span[1]
     return "".join([*out, text[position:]])
 
@@ -48,6 +54,14 @@ def counts_elements(size: str, code: str) -> bool:
     code : text of the file, with its directives and without comments.
     """
     return not _PRODUCT.search(size) and _is_count(size, code, frozenset(), DEPTH)
+
+
+def counts_bytes(size: str, code: str, depth: int = DEPTH) -> bool:
+    """True if a sizeof leads to a size, by the definitions of its names, and none divides."""
+    if "sizeof" in size:
+        return not re.search(r"/\s*\(?\s*sizeof", size)
+    values = [value for name in set(_NAME.findall(size)) for value in _definitions(name, code) if depth]
+    return any(counts_bytes(value, code, depth - 1) for value in values)
 
 
 def _is_count(expression: str, code: str, seen: frozenset[str], depth: int) -> bool:

@@ -87,15 +87,16 @@ template <class F> cudaError_t on_stream(cudaStream_t stream, const char* kind, 
 
 // copies.cpp. A copy is rows of `width` bytes; element: bytes of a number of the program's pointers, 1 if unknown.
 namespace emu {
-// Size in a call. counts_elements: true if no sizeof leads to it in the program's text (programs/counts.py).
+// Size in a call. counts_elements, counts_bytes: true if the program's text shows that (programs/counts.py).
 struct Bytes {
     size_t bytes;
-    bool counts_elements = false;
-    template <class T> Bytes(T bytes, bool counts_elements = false)
-        : bytes(static_cast<size_t>(bytes)), counts_elements(counts_elements) {}
+    bool counts_elements = false, counts_bytes = false;
+    template <class T> Bytes(T bytes, bool counts_elements = false, bool counts_bytes = false)
+        : bytes(static_cast<size_t>(bytes)), counts_elements(counts_elements), counts_bytes(counts_bytes) {}
     operator size_t() const { return bytes; }
 };
 template <class T> Bytes elements(T count) { return {count, true}; }
+template <class T> Bytes bytes(T count) { return {count, false, true}; }
 struct Copy {
     void* to;
     const void* from;

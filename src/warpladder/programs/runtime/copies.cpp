@@ -45,7 +45,7 @@ static bool is_device(const void* pointer) {
 // call counts elements too; a part of an array can have that size by chance.
 static void count_elements(const Allocation* a, const void* pointer, Bytes bytes, unsigned element, const char* call,
     Spot place) {
-    if (!a || element < 2 || uintptr_t(pointer) != a->low || bytes * element != a->bytes) return;
+    if (!a || element < 2 || bytes.counts_bytes || uintptr_t(pointer) != a->low || bytes * element != a->bytes) return;
     report(bytes.counts_elements ? "problem" : "remark", "bytes", std::string(call) + " at {0} takes "
         + std::to_string(bytes) + " bytes of " + described(*a) + ", which are " + std::to_string(bytes)
         + " elements of " + std::to_string(element) + " bytes: a number of elements where one of bytes is meant"
