@@ -129,7 +129,12 @@ def test_every_form_of_shared_memory_is_read(text, new):
 
 def test_a_size_of_a_sizeof_counts_bytes():
     text = "int f(int n, int parts) {{ int b = n * sizeof(int); cudaMemcpy(d, h, {}, cudaMemcpyHostToDevice); }}"
-    for size, is_marked in (("b / parts", True), ("sizeof(x)", True), ("sizeof(x) / sizeof(*x)", False), ("n(1)", False)):
+    for size, is_marked in (
+        ("b / parts", True),
+        ("sizeof(x)", True),
+        ("sizeof(x) / sizeof(*x)", False),
+        ("n(1)", False),
+    ):
         assert (f"emu::bytes({size})" in rewritten(text.format(size))) is is_marked
 
 

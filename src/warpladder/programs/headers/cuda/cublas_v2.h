@@ -77,7 +77,8 @@ template <class A, class C> struct Matrices {
 template <class S, class F> cublasStatus_t products(cublasHandle_t h, const char* name, cublasOperation_t ta,
     cublasOperation_t tb, int m, int n, int k, Scalar<S> alpha, int lda, int ldb, Scalar<S> beta, int ldc, F of,
     int batch, const char* file, int line) {
-    if (batch < 0 || m < 0 || n < 0 || k < 0 || lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1)
+    if (batch < 0 || m < 0 || n < 0 || k < 0) return CUBLAS_STATUS_INVALID_VALUE;
+    if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
     return each(h, name, n * batch, [=](int column) {
         int j = column % n, which = column / n;
