@@ -130,21 +130,35 @@ def convolve(operands, memory, work):  # type: ignore[no-untyped-def]
     return 0.0, 0.0
 
 
-def transpose_weights(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Weight transposition for the input gradient: panels of input channels, taps reversed, k over (tap, output
-    channel).
+@inner
+def _phase_of(tap, size, stride):  # type: ignore[no-untyped-def]
+    """Phase of a kernel row or column: taps of the phases before it, its taps, and the index of `tap` among them."""
+    phase, number = tap % stride, tap // stride
+    before = 0
+    for earlier in range(phase):
+        before += (size - earlier + stride - 1) // stride
+    taps = (size - phase + stride - 1) // stride
+    return before, taps, taps - 1 - number
 
-    (outputs / WIDTH, taps, inputs, WIDTH) to (inputs / WIDTH, taps, outputs, WIDTH), in blocks of WIDTH x WIDTH of one
-    tap.
+
+def transpose_weights(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Weight transposition for the input gradient, phase by phase (phases.py): panels of input channels, k over (tap
+    reversed, output channel).
+
+    (outputs / WIDTH, size, size, inputs, WIDTH) to (inputs / WIDTH, taps, outputs, WIDTH) of each phase of rows and
+    columns, in blocks of WIDTH x WIDTH of one tap.
     """
     it, weights, packed = _read_transpose(operands), floats(memory, WEIGHTS, 0), floats(memory, PACKED, 0)
-    columns, taps = it.inputs // WIDTH, it.taps
+    columns, size = it.inputs // WIDTH, it.size
     first, last = share(it.blocks, work.part, work.parts)
     for block in range(first, last):
         rest, ci = divmod(block, columns)
-        co, tap = divmod(rest, taps)
-        source = it.weights + ((co * taps + tap) * it.inputs + ci * WIDTH) * WIDTH
-        out = it.target + ((ci * taps + taps - 1 - tap) * it.outputs + co * WIDTH) * WIDTH
+        co, tap = divmod(rest, size * size)
+        source = it.weights + ((co * size * size + tap) * it.inputs + ci * WIDTH) * WIDTH
+        rows_before, rows, row = _phase_of(tap // size, size, it.stride)
+        columns_before, taps, column = _phase_of(tap % size, size, it.stride)
+        phase = (rows_before * size + rows * columns_before) * it.inputs * it.outputs
+        out = it.target + phase + (((ci * rows + row) * taps + column) * it.outputs + co * WIDTH) * WIDTH
         for i in range(0, WIDTH, LANES):
             for o in range(0, WIDTH, LANES):
                 transposed(weights, source + i * WIDTH + o, WIDTH, packed, out + o * WIDTH + i, WIDTH)

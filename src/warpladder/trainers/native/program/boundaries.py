@@ -5,9 +5,10 @@ from __future__ import annotations
 from ....nets import Conv2d, MaxPool2d, Net, Shape
 from .fuse import FusedLayer
 from .layout import padded, stays_in_place
+from .phases import phases
 from .tensors import Arena, Tensor
 
-NO_BORDERS = (0, 0, 1)  # zeros before, zeros after, stride between pixels
+NO_BORDERS = (0, 0)  # rows and columns of zeros before and after an image
 
 
 class ActivationBoundaries:
@@ -37,7 +38,7 @@ class ActivationBoundaries:
                 self.gradients[node.y] = self.gradients[node.x].flattened() if in_place else self._gradient(node)
 
     def tensor(
-        self, shape: Shape, at: int, borders: tuple[int, int, int] = NO_BORDERS, spare: Tensor | None = None
+        self, shape: Shape, at: int, borders: tuple[int, int] = NO_BORDERS, spare: Tensor | None = None
     ) -> Tensor:
         """Tensor for boundary `at`; the memory of `spare` is reused if it is large enough."""
         if len(shape) == 1:
@@ -46,10 +47,10 @@ class ActivationBoundaries:
         channels = shape[0] if at <= self.net.first_trained else padded(shape[0])
         return self.arena.image(shape, channels, *borders, spare)
 
-    def _border(self, at: int) -> tuple[int, int, int]:
+    def _border(self, at: int) -> tuple[int, int]:
         consumer = self._consumers.get(at)
         padding = consumer.layer.padding if consumer is not None and isinstance(consumer.layer, Conv2d) else 0
-        return padding, padding, 1
+        return padding, padding
 
     def _gradient(self, producer: FusedLayer) -> Tensor:
         borders = self._gradient_border(producer)
@@ -62,20 +63,22 @@ class ActivationBoundaries:
         after = self._consumers.get(layer.y) if layer is not None and isinstance(layer.layer, Conv2d) else None
         return self.values[after.x] if after is not None and isinstance(after.layer, MaxPool2d) else None
 
-    def _gradient_border(self, producer: FusedLayer) -> tuple[int, int, int]:
-        """Zeros (before, after, step) with which the input gradient is a plain convolution of output gradients."""
+    def _gradient_border(self, producer: FusedLayer) -> tuple[int, int]:
+        """Zeros around output gradients that make each phase of the input gradient a convolution of them."""
         layer = producer.layer
         if not isinstance(layer, Conv2d) or not self._has_gradient(producer.x):
             return NO_BORDERS
         if producer.is_folded:
-            return 1, 1, 1
-        height, width = self.net.shapes[producer.index][1:]
-        out_height, out_width = self.net.shapes[producer.index + 1][1:]
+            return 1, 1
+        inputs, outputs = self.net.shapes[producer.index][1:], self.net.shapes[producer.index + 1][1:]
         reach = [
-            size + layer.padding - ((out - 1) * layer.stride + 1)
-            for size, out in ((height, out_height), (width, out_width))
+            (-phase.start, phase.end - output)
+            for length, output in zip(inputs, outputs, strict=True)
+            for phase in phases(layer, length)
+            if phase.count and phase.taps
         ]
-        return max(0, layer.kernel_size - 1 - layer.padding), max(0, *reach), layer.stride
+        before, after = (max(0, *side) for side in zip(*reach, strict=True))
+        return before, after
 
     def _has_gradient(self, at: int) -> bool:
         return at > self.net.first_trained

@@ -18,6 +18,7 @@ from .operands import (
     UnfoldOperands,
     WeightGradientOperands,
 )
+from .phases import phases
 from .rows import RowBuilder
 from .tensors import ActivationView
 
@@ -89,13 +90,8 @@ def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> bool:
     assert isinstance(layer, Conv2d)
     size = layer.kernel_size
     if dx is not None:
-        # dx[i] = sum over k of w[k] dy[(i + padding - k) / stride], on gradients `stride` apart
-        pixel, row = dy.pixel // layer.stride, dy.row // layer.stride
-        back = layer.padding - (size - 1)
-        view = ActivationView(dy.offset + back * (row + pixel), dy.sample, row, pixel, 0, 0, dy.channels)
-        finish = MASK if node.x in rows.fused_relu else STORE
-        product = (PACKED, rows.transposed(at), -1, finish, at.inputs // WIDTH)
-        _convolve(rows, "backward", (view, dx.view, x.view), (size, 1), product, (-back, dy))
+        views = dy, dx.view, x.view
+        _input_gradient(rows, layer, at, views, MASK if node.x in rows.fused_relu else STORE)
     view = x.view.moved(-layer.padding)
     one_panel = TOGETHER > 1 and at.outputs == WIDTH
     if one_panel and at.has_bias and size == TAPS and layer.stride == 1 and not rows.sharing.together:
@@ -109,6 +105,31 @@ def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> bool:
         WeightGradientOperands(view, dy, 0, size, size, layer.stride, at.weight, tiles, panels, 0, 0),
     )
     return False
+
+
+def _input_gradient(
+    rows: RowBuilder, layer: Conv2d, at: LayerWeights, views: tuple[ActivationView, ActivationView, ActivationView],
+    finish: int,
+) -> None:  # fmt: skip
+    """Rows of dx: a convolution of dy for each phase (phases.py). views : dy, dx and ReLU mask."""
+    (dy, dx, mask), stride, panels = views, layer.stride, at.inputs // WIDTH
+    weights = rows.transposed(at, stride)
+    for row in phases(layer, dx.height):
+        for column in phases(layer, dx.width):
+            taps = row.taps * column.taps
+            product = PACKED, weights, -1, finish
+            weights += taps * at.inputs * at.outputs
+            if not row.count or not column.count:
+                continue
+            pixels = stride, row.first, column.first, row.count, column.count
+            view, to, where = dy.moved(row.start, column.start), dx.every(*pixels), mask.every(*pixels)
+            if stride == 1:
+                _convolve(rows, "backward", (view, to, where), (row.taps, 1), (*product, panels), (-row.start, dy))
+                continue
+            # without taps the sums are 0: one run of no elements
+            kernel = (row.taps, column.taps) if taps else (1, 0)
+            operands = ConvolveOperands(view if taps else dy, to, where, 0, *kernel, 1, *product, panels, 0)
+            rows.emit("backward", "convolve", operands)
 
 
 def _folded_gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> None:

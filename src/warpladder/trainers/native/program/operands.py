@@ -149,10 +149,11 @@ class BiasGradientOperands(NamedTuple):
 
 
 class TransposeOperands(NamedTuple):
-    """Operands of transpose_weights: panels of outputs to panels of inputs, taps reversed, for the input gradient."""
+    """Operands of transpose_weights: panels of outputs to panels of inputs, by phases of the input gradient."""
 
     weights: int
-    taps: int  # kernel rows times kernel columns
+    size: int  # of the kernel
+    stride: int
     inputs: int
     outputs: int
     target: int  # in memory.PACKED

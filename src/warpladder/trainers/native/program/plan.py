@@ -20,6 +20,8 @@ from .layout import WeightLayout
 from .rows import BY_LOOP, CACHE, IN_REGISTERS, SEPARATE, RowBuilder, WorkSharing
 
 SMALL = 64 * 1024  # parameters up to which every thread has a gradient of its own
+BLOCKS = (8, 16, 32)  # sizes of blocks whose activations do not fit the cache: whole tiles of Linear layers
+LARGEST = 16 * 1024 * 1024  # floats of activations of such a block
 
 #: the functions of each kind of layer that emit its forward and its backward rows
 ROWS: dict[type, tuple[Callable[[RowBuilder, FusedLayer], None], Callable[[RowBuilder, FusedLayer], None]]] = {
@@ -54,7 +56,7 @@ class NativePlan:
                 self.sharing = self.sharing._replace(steps_weights=IN_REGISTERS if plain else BY_LOOP)
         else:
             floats = _built(net, self.layout, threads, self.sharing._replace(block=1), *goal).arena.size
-            self.sharing = self.sharing._replace(block=max(1, min(CACHE // floats, -(-batch // threads))))
+            self.sharing = self.sharing._replace(block=block_size(floats, self.layout.count, -(-batch // threads)))
         self.built = _built(net, self.layout, threads, self.sharing, *goal)
         self.samples, self.out = self.built.values[self.built.enter], self.built.values[self.built.nodes[-1].y]
         rows, self.sections = self.built.finished()
@@ -65,6 +67,24 @@ class NativePlan:
     def calls_loop(self) -> bool:
         """True if an instruction calls the optimizer's loop."""
         return any(row.operation in ("optimizer_loop", "weight_step") for row in self.rows)
+
+
+def block_size(activations: int, weights: int, share: int) -> int:
+    """Samples of a thread's share that go through the layers at once: those that move the fewest floats.
+
+    activations, weights : floats of one sample, and of the net. A small block's activations stay in the second-level
+    cache, and so do few weights. A large block's activations leave it and are read back, but many weights and their
+    gradients are moved less often: read by two products, and read and written where gradients are summed.
+    """
+    fits = min(share, max(1, CACHE // activations))
+    if 2 * weights <= CACHE:
+        return fits
+
+    def moved(block: int) -> float:
+        return 4 * weights / block + 2 * activations * max(0.0, 1 - fits / block)
+
+    larger = (block for block in BLOCKS if fits < block <= share and block * activations <= LARGEST)
+    return min((fits, *larger), key=moved)
 
 
 def _built(

@@ -103,11 +103,11 @@ class RowBuilder:
         self.packed_count += floats
         return self.packed_count - floats
 
-    def transposed(self, at: LayerWeights) -> int:
+    def transposed(self, at: LayerWeights, stride: int = 1) -> int:
         """Offset of the weights of a layer's input gradient, transposed at the start of each step."""
         size = at.taps * at.taps * at.inputs * at.outputs
         target, blocks = self.pack(size), size // (WIDTH * WIDTH)
-        operands = TransposeOperands(at.weight, at.taps * at.taps, at.inputs, at.outputs, target, blocks)
+        operands = TransposeOperands(at.weight, at.taps, stride, at.inputs, at.outputs, target, blocks)
         self.emit("prepare", "transpose_weights", operands)
         return target
 

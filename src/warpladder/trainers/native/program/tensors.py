@@ -35,10 +35,14 @@ class ActivationView(NamedTuple):
         columns = rows if columns is None else columns
         return self._replace(offset=self.offset + rows * self.row + columns * self.pixel)
 
+    def every(self, step: int, y: int, x: int, height: int, width: int) -> ActivationView:
+        """View of every `step`th pixel: `height` rows y, y + step, ... and `width` columns x, x + step, ..."""
+        start = self.moved(y, x)
+        return start._replace(row=step * self.row, pixel=step * self.pixel, height=height, width=width)
+
     def every_second(self, y: int, x: int) -> ActivationView:
         """View of the pixels of one parity: rows y, y + 2, ... and columns x, x + 2, ..."""
-        start = self.moved(y, x)
-        return start._replace(row=2 * self.row, pixel=2 * self.pixel, height=self.height // 2, width=self.width // 2)
+        return self.every(2, y, x, self.height // 2, self.width // 2)
 
 
 @dataclass(frozen=True)
@@ -88,23 +92,22 @@ class Arena:
         return Tensor((features,), view, pitch, offsets[1] - offsets[0] if copies > 1 else 0)
 
     def image(
-        self, shape: Shape, channels: int, before: int = 0, after: int = 0, step: int = 1, spare: Tensor | None = None
+        self, shape: Shape, channels: int, before: int = 0, after: int = 0, spare: Tensor | None = None
     ) -> Tensor:
         """Tensor (samples, height, width, channels) inside a border of zeros.
 
         channels : with padding. before, after : zeros above and left, below and right.
-        step : 2 leaves a zero pixel between two pixels, for the input gradient of a strided convolution.
         spare : free tensor whose memory is reused if it is large enough. Neither may have a border: no operation writes
         its zeros.
         """
         _, height, width = shape
         pitch = channels + 16 if channels >= GAPS_FROM else channels
-        row = (before + (width - 1) * step + 1 + after) * pitch
-        sample = (before + (height - 1) * step + 1 + after) * row
+        row = (before + width + after) * pitch
+        sample = (before + height + after) * row
         sample += 16 if sample // 16 % 2 == 0 else 0  # an odd number of cache lines, as for rows of flat tensors
         offset = spare.view.offset if spare and spare.view.sample >= sample else self._take(self.samples * sample)
         inside = offset + before * (row + pitch)
-        return Tensor(shape, ActivationView(inside, sample, row * step, pitch * step, height, width, channels), pitch)
+        return Tensor(shape, ActivationView(inside, sample, row, pitch, height, width, channels), pitch)
 
     def _take(self, floats: int) -> int:
         offset = self.size
