@@ -33,7 +33,8 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
         names = [label or "here" for label in labels] * here[at]
         names[:0] = [called for name, called in sources[at] if name == "reported"]  # measured ones next, for phones
         names += [called for name, called in sources[at] if name != "reported"]
-        heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
+        name = escape(head(column)).replace(f", {column.unit}", f",\u00a0{column.unit}")  # a unit is on no line alone
+        heads += [f'{name}<span class="options">{escape(called)}</span>' for called in names]
     rows = []
     for number, row in enumerate(first.rows):
         same = [each.rows[number] for each in tables]
