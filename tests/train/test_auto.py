@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import warpladder as wl
+from warpladder.machine.peaks import Peaks
 from warpladder.train import auto
 from warpladder.train.auto import Cost, fastest
 from warpladder.train.request import RunRequest
@@ -42,6 +46,44 @@ def test_a_rung_that_cannot_train_here_is_no_choice(monkeypatch):
     here = wl.ladder.find("graph").unsupported(wl.nets.mlp(), wl.TrainConfig())
     chosen = fastest(wl.nets.mlp(), wl.TrainConfig(), 100)[0]
     assert chosen == ("graph" if here is None else "numpy")
+
+
+def chain(inputs, *widths):
+    found = []
+    for width in widths:
+        found += [wl.nets.Linear(out_features=width), wl.nets.ReLU()]
+    return wl.nets.Net("chain", (inputs,), tuple(found[:-1]))
+
+
+#: Nets of benchmarks/h100/persistent_shared.json: widths, batch and optimizer.
+ON_GPU = {
+    "softmax": (chain(784, 10), 128, wl.optimizers.SGD(0.1)),
+    "mlp": (chain(784, 256, 10), 64, wl.optimizers.SGD(0.1)),
+    "wide": (chain(784, 512, 512, 512, 10), 256, wl.optimizers.Adam(1e-3)),
+    "deep": (chain(784, *[128] * 8, 10), 128, wl.optimizers.Adam(1e-3)),
+    "table": (chain(54, 128, 64, 7), 256, wl.optimizers.Adam(1e-3)),
+    "three hundred": (chain(37, 100, 100, 100, 3), 100, wl.optimizers.Adam(1e-3)),
+}
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_of_graph_and_persistent_the_one_that_was_measured_faster_is_taken(name, monkeypatch):
+    monkeypatch.setattr(auto, "_peaks", lambda: Peaks((9, 0), 132, 1.98e9))
+    for rung in ("graph", "persistent"):
+        monkeypatch.setattr(type(wl.ladder.find(rung)), "unsupported", lambda *_: None)
+    net, batch, optimizer = ON_GPU[name]
+    config = wl.TrainConfig(batch_size=batch, epochs=20_000, optimizer=optimizer)
+    rung, reason = fastest(net, config, 60_000)
+    stored = json.loads((Path(__file__).parents[2] / "benchmarks/h100/persistent_shared.json").read_text())
+    times = {each: row["us"] for each, row in stored["runs"][-1]["us a step"][name].items()}
+    assert rung == min(("graph", "persistent"), key=times.__getitem__)
+    for each in ("graph", "persistent"):
+        assert each == rung or f"; {each} about " in reason
+        cost = next(cost for cost in auto.costs_of(net, config, 60_000) if cost.rung == each)
+        assert f"{1e6 * cost.step:.3g} µs a step" in reason
+        assert 1e6 * cost.step == pytest.approx(times[each], rel=0.35)
+    few, _ = fastest(net, config, 60_000, epochs=3)
+    assert few != "persistent"  # its compilation takes longer than the steps save
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
 from warpladder.trainers.persistent import products
 from warpladder.trainers.persistent import trainer as module
-from warpladder.trainers.persistent.plan import plans
+from warpladder.trainers.persistent.plan import Requested, plans
 from warpladder.trainers.persistent.trainer import PersistentTrainer
 
 needs_compiler = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -300,7 +300,9 @@ MEASURED = {
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_wait_that_is_planned_is_at_most_four_percent_slower_than_the_fastest_measured(name):
     widths, batch = MEASURED[name]
-    found = plans(net(*widths), batch, Limits("an H200", multiprocessors=132, memory=1 << 36), weights="global")
+    found = plans(
+        net(*widths), batch, Limits("an H200", multiprocessors=132, memory=1 << 36), Requested(weights="global")
+    )
     assert sorted(kind(plan) for plan in found) == ["both", "cluster", "grid"]
     stored = json.loads((Path(__file__).parents[2] / "benchmarks/h200/persistent_waits.json").read_text())
     times = {rung: row["us"] for rung, row in stored["us a step"][name].items() if rung.startswith("persistent")}
@@ -338,19 +340,19 @@ def test_plans_prefer_the_faster_estimate_and_fit():
         assert found[0].cycles <= found[-1].cycles
         assert {plan.in_grid for plan in found} == {True, False}
         assert all(plan.shared <= limits.shared_opt_in for plan in found)
-    assert [kind(plan) for plan in plans(net(8, 2), 4, replace(limits, cluster=1), weights="global")] == [
+    assert [kind(plan) for plan in plans(net(8, 2), 4, replace(limits, cluster=1), Requested(weights="global"))] == [
         "grid",
         "both",
     ]
-    assert [kind(plan) for plan in plans(net(8, 3, 2), 4, limits, wait="cluster")] == ["cluster"]
-    assert [plan.blocks for plan in plans(net(8, 2), 4, limits, 7, "grid")] == [7]
+    assert [kind(plan) for plan in plans(net(8, 3, 2), 4, limits, Requested(wait="cluster"))] == ["cluster"]
+    assert [plan.blocks for plan in plans(net(8, 2), 4, limits, Requested(7, "grid"))] == [7]
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64, 250])
 def test_held_weights_fit_or_are_not_planned(batch):
     limits = Limits("a GPU", multiprocessors=132, memory=1 << 36)
     for widths in ((54, 128, 64, 7), (784, *[64] * 8, 10), (5, 3)):
-        found = plans(net(*widths), batch, limits, wait="both", weights="shared")
+        found = plans(net(*widths), batch, limits, Requested(wait="both", weights="shared"))
         assert found
         for plan in found:
             assert plan.held is not None
@@ -358,13 +360,13 @@ def test_held_weights_fit_or_are_not_planned(batch):
             assert batch <= plan.blocks // plan.cluster * plan.rows
             assert plan.blocks <= (132 if plan.cluster == 1 else 132 // 18 * (18 // plan.cluster) * plan.cluster)
             assert 4 * plan.held.floats < plan.shared <= limits.shared_opt_in
-    assert plans(net(784, 4000, 4000, 10), batch, limits, wait="both", weights="shared") == []
+    assert plans(net(784, 4000, 4000, 10), batch, limits, Requested(wait="both", weights="shared")) == []
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64, 250])
 def test_clusters_that_divide_a_batch_cover_it_and_fit(batch):
     limits = Limits("a GPU", multiprocessors=132, memory=1 << 36)
-    found = plans(net(54, 128, 64, 7), batch, limits, wait="both", weights="global")
+    found = plans(net(54, 128, 64, 7), batch, limits, Requested(wait="both", weights="global"))
     assert {plan.cluster for plan in found} == {1, 2, 4, 8, 16}
     for plan in found:
         clusters = plan.blocks // plan.cluster

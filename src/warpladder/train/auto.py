@@ -7,14 +7,28 @@ run takes the same rung again, and so repeats its bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .. import ladder
 from ..config import TrainConfig
 from ..machine.cores import cores
 from ..nets import Conv2d, Net
 
+if TYPE_CHECKING:
+    from ..machine.peaks import Peaks
+
 AUTO = "auto"
+
+#: Microseconds of a step of the rung graph on chains of Linear layers, fitted to H100s: of one layer, of two, the base
+#: and each layer of longer chains; and seconds of a FLOP.
+GRAPH_STEPS, GRAPH_BASE, GRAPH_LAYER, GRAPH_FLOP = {1: 5.2, 2: 9.9}, 3.5, 9.0, 4e-14
+
+#: Seconds to start the rung persistent where its kernel is not compiled yet: without and for each layer.
+PERSISTENT_START, PERSISTENT_LAYER = 5.0, 1.0
+
+#: Shared memory that a block gets on request by compute capability, in KiB; others have at least OTHERS_SHARED.
+SHARED, OTHERS_SHARED = {(8, 0): 163, (8, 7): 163, (9, 0): 227, (10, 0): 227}, 99
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,48 @@ def costs() -> tuple[Cost, ...]:
     )
 
 
+def costs_of(net: Net, config: TrainConfig, samples: int) -> tuple[Cost, ...]:
+    """Costs for a net. On a chain of Linear layers the GPU's rungs get their calibrated time of a step, and persistent
+    is one of them: it is taken only where its step is faster than that of graph by more than its kernel's compilation
+    costs.
+    """
+    found = costs()
+    persistent = next(rung for rung in ladder.LADDER if rung.name == "persistent")
+    if all(each.rung != "graph" for each in found) or persistent.unsupported(net, config) is not None:
+        return found
+    gpu = _peaks()
+    if gpu is None:
+        return found
+    layers, graph, ours = _steps_on(gpu, net, config, samples)
+    with_graph = (replace(each, step=graph, flop=0.0) if each.rung == "graph" else each for each in found)
+    if ours is None:
+        return tuple(with_graph)
+    return (*with_graph, Cost("persistent", PERSISTENT_START + PERSISTENT_LAYER * layers, ours, 0.0, 0.0))
+
+
+def _peaks() -> Peaks | None:
+    """Peak rates of this machine's GPU."""
+    from ..trainers.kernelwise.where import peaks
+
+    return peaks(None)
+
+
+def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[int, float, float | None]:
+    """Layers of a chain of Linear layers, and seconds of a step of graph and of persistent; None if no plan fits."""
+    from ..device.limits import Limits
+    from ..trainers.persistent.plan import CLOCK, layers, plans
+
+    chain, batch = layers(net), config.batch(samples)
+    count, capability = len(chain), (int(gpu.capability[0]), int(gpu.capability[1]))
+    graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count) * 1e-6 + batch * net.train_flops * GRAPH_FLOP
+    limits = Limits(
+        "this GPU", multiprocessors=gpu.multiprocessors, cluster=16 if capability[0] >= 9 else 1,
+        shared_opt_in=SHARED.get(capability, OTHERS_SHARED) << 10,
+    )  # fmt: skip
+    found = plans(net, batch, limits, slots=len(config.optimizer.slots))
+    return count, graph, found[0].cycles / CLOCK if found else None
+
+
 def fastest(
     net: Net, config: TrainConfig, samples: int, epochs: int | None = None, others: Sequence[Cost] = ()
 ) -> tuple[str, str]:
@@ -56,13 +112,22 @@ def fastest(
     epochs = config.epochs if epochs is None else epochs
     steps = epochs * config.steps(samples)
     rungs = {rung.name: rung for rung in ladder.LADDER}
-    ours = [each for each in costs() if each.rung in rungs and rungs[each.rung].unsupported(net, config) is None]
-    found = [(cost.seconds(net, steps, epochs * samples), cost.rung) for cost in (*ours, *others)]
+    ours = [
+        each
+        for each in costs_of(net, config, samples)
+        if each.rung in rungs and rungs[each.rung].unsupported(net, config) is None
+    ]
+    found = [(cost.seconds(net, steps, epochs * samples), cost.rung, _each_step(cost)) for cost in (*ours, *others)]
     if not found:
         return "numpy", "no other rung can train this net here"
-    (seconds, rung), *slower = sorted(found)
-    rest = "".join(f"; {name} {_about(time)}" for time, name in slower)
-    return rung, f"{_about(seconds)} by estimate, cold start included{rest}"
+    (seconds, rung, step), *slower = sorted(found)
+    rest = "".join(f"; {name} {_about(time)}{each}" for time, name, each in slower)
+    return rung, f"{_about(seconds)} by estimate, cold start included{step}{rest}"
+
+
+def _each_step(cost: Cost) -> str:
+    """Time of a step where it is calibrated for the net, as text."""
+    return "" if cost.flop or cost.rung not in ("graph", "persistent") else f", {1e6 * cost.step:.3g} µs a step"
 
 
 def _about(seconds: float) -> str:

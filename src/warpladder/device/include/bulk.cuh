@@ -117,7 +117,8 @@ __device__ __forceinline__ bool barrier_ended_in_cluster(Barrier* barrier, unsig
 __device__ __forceinline__ void send_four(float* to, const float4& v, Barrier* barrier, unsigned rank) {
     asm volatile("{.reg .b32 its, arrival; mapa.shared::cluster.u32 its, %0, %6; "
                  "mapa.shared::cluster.u32 arrival, %5, %6; "
-                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [its], {%1, %2, %3, %4}, [arrival];}"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [its], {%1, %2, %3, %4}, "
+                 "[arrival];}"
                  ::"r"(in_shared(to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(in_shared(barrier)), "r"(rank)
                  : "memory");
 }

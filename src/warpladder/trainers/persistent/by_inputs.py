@@ -25,7 +25,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
     int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
     const float4* numbers, int constant,
-    float* work, int* chosen, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
+    float* work, int* chosen, int* target, unsigned* arrived, double* lost, long long* hits, double* loss,
+    long long* correct
 ) {{
     using Divided = Division<{inputs}, {outputs}, {blocks}, {batch}>;
 {crew}
@@ -127,7 +128,8 @@ def inputs_text(
     quads = -(-batch * slice_of(layer.inputs + 1, blocks) // (4 * THREADS))
     crew = f"ClusterTeam<{blocks}> crew;"
     if sends:
-        crew = f"__shared__ Barrier arrivals[2];\n    CountedTeam<{blocks}, 2> crew(arrivals, arrived, [](int) {{ return 0; }});"
+        crew = "__shared__ Barrier arrivals[2];\n    "
+        crew += f"CountedTeam<{blocks}, 2> crew(arrivals, arrived, [](int) {{ return 0; }});"
     begin = "        crew.begin(step, [&](int wait) { return Divided::bytes(wait, n); });\n"
     return TEXT.format(
         **words,

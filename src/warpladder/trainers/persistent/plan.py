@@ -15,6 +15,9 @@ from .by_inputs import InputsPlan, inputs_plan
 from .held import HeldPlan, held_line, held_plan
 from .products import THREADS, LinearLayer, PhaseProduct, Phases, PhaseTile, all_fastest, dealt, fastest
 
+#: Cycles in a second for which all cycles here are fitted: an H200's clock while it trains.
+CLOCK = 1.75e9
+
 #: Cycles of a wait: of one cluster that has the device to itself, and of the whole grid.
 CLUSTER_WAIT, GRID_WAIT = 900, 1900
 
@@ -114,30 +117,36 @@ def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | Non
     return Phases(forward, inputs, weights)
 
 
+@dataclass(frozen=True)
+class Requested:
+    """Requirements for a plan, each None where the estimate decides.
+
+    blocks : blocks of the launch; a cluster of the device's largest size or a block for each multiprocessor by default.
+    wait : "cluster", "grid" or "both", how blocks wait for each other; by default one plan of each.
+    cluster : blocks of a cluster for "both".
+    weights : "global" or "shared", memory from which phases read weights; by default plans of both. Weights are in
+        shared memory only if clusters divide the batch, or one cluster divides the inputs of a single layer.
+    exchange : "stored" or "sent", how blocks of a cluster with weights in shared memory pass on their results;
+        `EXCHANGE` by default.
+    """
+
+    blocks: int | None = None
+    wait: str | None = None
+    cluster: int | None = None
+    weights: str | None = None
+    exchange: str | None = None
+
+
 def plans(
-    net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None,
-    cluster: int | None = None, weights: str | None = None, exchange: str | None = None, slots: int = 2,
-) -> list[PersistentPlan]:  # fmt: skip
+    net: Net, batch: int, limits: Limits, requested: Requested = Requested(), slots: int = 2
+) -> list[PersistentPlan]:
     """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
     that divide the batch, with weights in global or shared memory. The grid is first unless another one is faster by
     `MARGIN`.
 
-    Parameters
-    ----------
-    blocks : int, optional
-        Blocks of the launch; a cluster of the device's largest size or a block for each multiprocessor by default.
-    wait : {"cluster", "grid", "both"}, optional
-        How blocks wait for each other; by default one plan of each.
-    cluster : int, optional
-        Blocks of a cluster for "both".
-    weights : {"global", "shared"}, optional
-        Memory from which phases read weights; by default plans of both. Weights are in shared memory only if
-        clusters divide the batch, or one cluster divides the inputs of a single layer.
-    exchange : {"stored", "sent"}, optional
-        How blocks of a cluster with weights in shared memory pass on their results; `EXCHANGE` by default.
-    slots : int
-        Slots of the optimizer.
+    slots : slots of the optimizer.
     """
+    blocks, wait, cluster, weights = requested.blocks, requested.wait, requested.cluster, requested.weights
     chain = layers(net)
     assert not isinstance(chain, str)
     capacity = limits.shared_opt_in - RESERVED
@@ -166,7 +175,7 @@ def plans(
                 for rows in shares(batch, size, blocks or processors)
             ]
             found += sorted(filter(None, divided), key=_rank)[: 1 if wait is None else None]
-    exchanged = (_exchanged(plan, exchange) for plan in filter(None, found))
+    exchanged = (_exchanged(plan, requested.exchange) for plan in filter(None, found))
     return sorted(filter(None, exchanged), key=_rank)
 
 

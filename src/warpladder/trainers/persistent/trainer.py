@@ -20,7 +20,7 @@ from ...ops.update.cuda import limit
 from ..base import State, StepLog, check_fit, check_no_weights, check_range, goals, in_a_row, not_loaded
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
-from .plan import PersistentPlan, plans, why_not
+from .plan import PersistentPlan, Requested, plans, why_not
 from .products import THREADS
 from .source import KERNEL, initial_work, persistent_source, waits
 
@@ -90,7 +90,7 @@ class PersistentTrainer(KernelTrainer):
         self.batch = self.config.batch(samples)
         if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
-        found = plans(self.net, self.batch, self.device.limits, *self._requested, len(self.slots))
+        found = plans(self.net, self.batch, self.device.limits, Requested(*self._requested), len(self.slots))
         if not found:
             raise RungError(
                 f"rung 'persistent' has no tiles for net {self.net.name!r} on {self.device.name} with these options"

@@ -227,7 +227,8 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
 void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     Access &first = cell.read[0], &second = cell.read[1];
     auto warp = [](const Access& access) { return (access.thread - 1) / 32; };
-    if (!first.thread || first.thread == now.thread || (first.epoch != now.epoch && ordered(me, first, true))) first = now;
+    if (!first.thread || first.thread == now.thread || (first.epoch != now.epoch && ordered(me, first, true)))
+        first = now;
     else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
 }
 

@@ -5,8 +5,8 @@
 //     knowledge of that thread counts too. Between the two there may be a __syncthreads(), so that one thread acts for
 //     its block. Volatile accesses count as atomic here;
 //   - of a thread that arrived at a barrier in shared memory, if this thread waited for it there.
-// A number sent to another block (st.async) brings no knowledge of the sender's writes, since nothing makes them visible
-// before it. It brings that the sender's reads are finished, and the arrivals that it has waited for.
+// A number sent to another block (st.async) brings no knowledge of the sender's writes, since nothing makes them
+// visible before it. It brings that the sender's reads are finished, and the arrivals that it has waited for.
 #pragma once
 #ifdef EMU_CHECK
 #include <cstdint>
