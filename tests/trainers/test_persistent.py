@@ -101,6 +101,7 @@ WAITS: dict[str, tuple[Any, ...]] = {
     "held fours": (8, "both", 4, "shared"),
     "divided": (4, "cluster", None, "shared"),
     "one block": (1, "cluster", None, "shared"),
+    "sent alone": (3, "both", 1, "shared", "sent"),
     "sent pairs": (6, "both", 2, "shared", "sent"),
     "sent fours": (8, "both", 4, "shared", "sent"),
     "sent divided": (4, "cluster", None, "shared", "sent"),
@@ -109,7 +110,7 @@ WAITS: dict[str, tuple[Any, ...]] = {
 #: Cases that run with weights in shared memory.
 HELD = {
     "held pairs": ("deep", "odd images", "softmax"), "held alone": ("deep", "images"), "held fours": ("batch of one",),
-    "sent pairs": ("deep", "odd images", "softmax"), "sent fours": ("deep", "batch of one"),
+    "sent alone": ("deep", "images"), "sent pairs": ("deep", "odd images", "softmax"), "sent fours": ("deep", "batch of one"),
     "sent divided": ("softmax", "odd softmax"),
     "divided": ("softmax", "odd softmax"), "one block": ("odd softmax",),
 }  # fmt: skip
@@ -172,6 +173,7 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
         ("deep", "sent fours"),
         ("softmax", "sent divided"),
         pytest.param("odd images", "sent pairs", marks=pytest.mark.slow),
+        pytest.param("deep", "sent alone", marks=pytest.mark.slow),
         pytest.param("softmax", "sent pairs", marks=pytest.mark.slow),
         pytest.param("odd softmax", "sent divided", marks=pytest.mark.slow),
     ],

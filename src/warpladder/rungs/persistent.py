@@ -72,8 +72,8 @@ def _no_clusters(options: PersistentOptions) -> str | None:
 
     if options.weights == "shared" and options.wait == "grid":
         return "weights=shared is for clusters: give wait=both, or wait=cluster for a net of one layer"
-    if options.exchange == "sent" and (options.weights != "shared" or options.cluster == 1):
-        return "exchange=sent is for clusters with weights=shared: give wait=both:weights=shared:cluster=2 or more"
+    if options.exchange == "sent" and options.weights != "shared":
+        return "exchange=sent is for weights in shared memory: give weights=shared as well"
     if options.cluster is not None and options.wait != "both":
         return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
     requested, instead = "wait=cluster", "wait=grid"

@@ -20,6 +20,7 @@ __device__ inline void barrier_init(Barrier* barrier, unsigned count, EMU_HERE) 
     emu_phase_init(barrier, count, file, line); }
 __device__ inline void barriers_ready() {}
 __device__ inline void tiles_written() { emu_proxy_fence(); }
+__device__ inline void pieces_written() { emu_proxy_fence(); }
 __device__ inline void barrier_arrive(Barrier* barrier, EMU_HERE) { emu_phase_arrive(barrier, 0, -1, file, line); }
 __device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HERE) {
     emu_phase_arrive(barrier, 0, int(rank), file, line); }
@@ -71,6 +72,12 @@ __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned count) {
 __device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 // Makes tiles that this thread has written visible to the tensor cores (wgmma); before the barrier that they follow.
 __device__ __forceinline__ void tiles_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// By each thread that has written global memory which pieces are copied from, or shared memory which they are copied to,
+// before the wait after which they are requested, and by those that request them after it.
+__device__ __forceinline__ void pieces_written() {
+    asm volatile("fence.proxy.async.global;\n\tfence.proxy.async.shared::cta;" ::: "memory");
+}
 
 __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(in_shared(barrier)) : "memory");

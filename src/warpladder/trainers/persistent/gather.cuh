@@ -47,6 +47,8 @@ struct ByGrid {
     static __device__ __forceinline__ int first() { return blockIdx.x + threadIdx.x / 32 * gridDim.x; }
     static __device__ __forceinline__ int stride() { return blockDim.x / 32 * gridDim.x; }
     static __device__ __forceinline__ int end(int n) { return n; }
+    // True if the warp's block stores a sample in the batch's memory.
+    static __device__ __forceinline__ bool keeps(int) { return true; }
 };
 
 // The warps of a cluster of BLOCKS blocks, which share its own ROWS samples.
@@ -59,6 +61,16 @@ struct ByCluster {
     static __device__ __forceinline__ int end(int n) {
         return min(n, static_cast<int>(blockIdx.x / BLOCKS + 1) * ROWS);
     }
+    static __device__ __forceinline__ bool keeps(int) { return true; }
+};
+
+// The warps of one block, which gathers all ROWS samples of its cluster for itself. Blocks store them in turn.
+template <int BLOCKS, int ROWS>
+struct ByBlock {
+    static __device__ __forceinline__ int first() { return blockIdx.x / BLOCKS * ROWS + threadIdx.x / 32; }
+    static __device__ __forceinline__ int stride() { return blockDim.x / 32; }
+    static __device__ __forceinline__ int end(int n) { return ByCluster<BLOCKS, ROWS>::end(n); }
+    static __device__ __forceinline__ bool keeps(int sample) { return sample % BLOCKS == blockIdx.x % BLOCKS; }
 };
 
 // Empty additional destination of a sample's quads.
@@ -77,6 +89,7 @@ struct Gather {
     float scale;
     Choice choice;
     int n = 0, row = 0, label = 0, ahead = -1;  // ahead: the warp's first sample of the next step
+    int at = 0, next = 0;                       // place in the batch of the held sample, and the warp's sample after it
     const int* rows = nullptr;                  // the batch's samples
     Quad<Pixel> held[HELD];
 
@@ -84,36 +97,55 @@ struct Gather {
     __device__ __forceinline__ int start(int step) {
         rows = choice.of(step);
         n = choice.size(step);
-        if (Warps::first() < Warps::end(n)) {
-            row = ahead >= 0 ? ahead : rows[Warps::first()];
-#pragma unroll
-            for (int i = 0; i < HELD; ++i)
-                if (lane() + i * 32 < QUADS) held[i] = request(row, lane() + i * 32);
-            if (labels != nullptr) label = labels[row];
-        }
+        at = Warps::first();
+        if (at < Warps::end(n)) hold(ahead >= 0 ? ahead : rows[at]);
         const bool more = step + 1 < choice.last && Warps::first() < Warps::end(choice.size(step + 1));
         ahead = more ? rows[choice.batch + Warps::first()] : -1;
         return n;
     }
 
-    // Store the batch: x (n, LINE), target (n,), and each quad where `also` stores it.
+    // Store the held sample as `finish` does, and request the warp's next one.
+    template <class Also>
+    __device__ __forceinline__ void more(float* x, int* target, const Also& also) {
+        if (at >= Warps::end(n)) return;
+        store_held(x, target, also);
+        at += Warps::stride();
+        if (at < Warps::end(n)) hold(next);
+    }
+
+    // Store all that is left: x (n, LINE), target (n,), and each quad where `also` stores it.
     template <class Also = Nowhere>
     __device__ __forceinline__ void finish(float* x, int* target, const Also& also = Also()) const {
-        const int first = Warps::first(), end = Warps::end(n);
-        if (first >= end) return;
-#pragma unroll
-        for (int i = 0; i < HELD; ++i)
-            if (lane() + i * 32 < QUADS) store(x, first, lane() + i * 32, held[i], also);
-        copy(x, first, row, lane() + HELD * 32, also);
-        if (labels != nullptr && lane() == 0) target[first] = label;
-        for (int sample = first + Warps::stride(); sample < end; sample += Warps::stride()) {
+        const int end = Warps::end(n);
+        if (at >= end) return;
+        store_held(x, target, also);
+        for (int sample = at + Warps::stride(); sample < end; sample += Warps::stride()) {
             const int other = rows[sample];
             copy(x, sample, other, lane(), also);
-            if (labels != nullptr && lane() == 0) target[sample] = labels[other];
+            if (labels != nullptr && lane() == 0 && Warps::keeps(sample)) target[sample] = labels[other];
         }
     }
 
 private:
+    // Request a sample of the training set, and the number of the warp's next one.
+    __device__ __forceinline__ void hold(int sample) {
+        row = sample;
+#pragma unroll
+        for (int i = 0; i < HELD; ++i)
+            if (lane() + i * 32 < QUADS) held[i] = request(row, lane() + i * 32);
+        if (labels != nullptr) label = labels[row];
+        if (at + Warps::stride() < Warps::end(n)) next = rows[at + Warps::stride()];
+    }
+
+    template <class Also>
+    __device__ __forceinline__ void store_held(float* x, int* target, const Also& also) const {
+#pragma unroll
+        for (int i = 0; i < HELD; ++i)
+            if (lane() + i * 32 < QUADS) store(x, at, lane() + i * 32, held[i], also);
+        copy(x, at, row, lane() + HELD * 32, also);
+        if (labels != nullptr && lane() == 0 && Warps::keeps(at)) target[at] = label;
+    }
+
     static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
 
     // Copy a sample's quads from number `first` on, those of this lane.
@@ -147,6 +179,7 @@ private:
         float* const to = x + sample * LINE + e;
         const float4 v = found.times(scale);
         also(sample, e, v);
+        if (!Warps::keeps(sample)) return;
         if (SIZE % 4 == 0) {
             *reinterpret_cast<float4*>(to) = v;
             return;

@@ -52,6 +52,61 @@ __device__ __forceinline__ void hold_inputs(float* to, const float* w) {
     );
 }
 
+#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
+
+// The block's slice of the weights, which the copy engine brings: COUNT copies a step in rows, each with a barrier.
+template <int COUNT>
+struct Pieces {
+    static_assert(COUNT <= THREADS, "a thread for each barrier");
+    Barrier* arrivals;  // (COUNT,) in shared memory
+    unsigned parity = 1;
+
+    __device__ explicit Pieces(Barrier* barriers) : arrivals(barriers) {
+        if (threadIdx.x < COUNT) {
+            barrier_init(arrivals + threadIdx.x, 1);
+            barriers_ready();
+        }
+    }
+
+    // Begin a step's copies; the weights and the memory that they go to were written before.
+    __device__ __forceinline__ void begin() {
+        parity ^= 1;
+        pieces_written();
+    }
+    __device__ __forceinline__ Barrier* at(int number) const { return arrivals + number; }
+    __device__ __forceinline__ void wait(int number) const { barrier_wait(at(number), parity); }
+};
+
+// Begin to copy `rows` rows of `quads` quads.
+template <int STRIDE, int LINE>
+__device__ __forceinline__ void bring(float* to, const float* from, int rows, int quads, Barrier* arrival) {
+    if (threadIdx.x == 0) barrier_expect(arrival, rows > 0 ? 16 * rows * quads : 0);
+    for (int row = threadIdx.x; row < rows; row += THREADS)
+        copy_piece(to + row * STRIDE, from + row * LINE, 16 * quads, arrival);
+}
+
+// As hold_outputs, by the copy engine. Rows beyond the last output are zero for a block alone, whose input gradients read
+// them; others keep what they had.
+template <int IN, int OUT, int BLOCKS>
+__device__ __forceinline__ void bring_outputs(float* to, const float* w, Barrier* arrival) {
+    constexpr int STRIDE = held_line(IN + 1), BEYOND = BLOCKS == 1 ? slice(OUT, 1) - OUT : 0;
+    const int first = min(first_of_slice<OUT, BLOCKS>(), OUT);
+    bring<STRIDE, line(IN)>(to, w + first * line(IN), min(slice(OUT, BLOCKS), OUT - first), (IN + 4) / 4, arrival);
+    for (int i = threadIdx.x; i < BEYOND * STRIDE; i += THREADS) to[OUT * STRIDE + i] = 0.0f;
+}
+
+// As hold_inputs, by the copy engine; columns beyond the last input keep what they had.
+template <int IN, int OUT, int BLOCKS>
+__device__ __forceinline__ void bring_inputs(float* to, const float* w, Barrier* arrival) {
+    constexpr int SLICE = slice(IN, BLOCKS), STRIDE = inputs_line(IN, BLOCKS), WHOLE = (OUT + 3) / 4 * 4;
+    const int first = min(first_of_slice<IN, BLOCKS>(), line(IN)), quads = min(SLICE, line(IN) - first) / 4;
+    bring<STRIDE, line(IN)>(to, w + first, quads > 0 ? OUT : 0, quads, arrival);
+    for (int i = threadIdx.x; i < (WHOLE - OUT) * SLICE; i += THREADS)
+        to[(OUT + i / SLICE) * STRIDE + i % SLICE] = 0.0f;
+}
+
+#endif
+
 // Wait until all but the last PENDING copies of all threads have arrived.
 template <int PENDING>
 __device__ __forceinline__ void ready() {
@@ -189,8 +244,18 @@ __device__ __forceinline__ void spread(const float* own, float* rows, int n, con
     }
 }
 
-// Additional destination of each quad of a sample: the rows x (n, held_line) of all blocks of the cluster,
-// whose samples begin with number `from` of the batch.
+// Additional destination of each quad of a sample: the rows x (n, held_line) of the own block, whose samples begin with
+// number `from` of the batch.
+template <int FEATURES>
+struct OwnSample {
+    float* x;
+    int from;
+    __device__ __forceinline__ void operator()(int sample, int e, const float4& v) const {
+        *reinterpret_cast<float4*>(x + (sample - from) * held_line(FEATURES) + e) = v;
+    }
+};
+
+// As OwnSample, to all blocks of the cluster.
 template <int FEATURES, int BLOCKS>
 struct SpreadSample {
     float* x;
@@ -214,10 +279,10 @@ __device__ __noinline__ void held_forward(
     const int first = first_of_slice<OUT, BLOCKS>();
     if (first >= OUT) return to.template nothing<BLOCKS>();
     const HeldRows<held_line(IN), true> samples = {x, n};
-    const HeldRows<WEIGHTS, true> weights = {w, SLICE};
+    const HeldRows<WEIGHTS, true> weights = {w, min(SLICE, OUT - first)};
     each_product<T, SLICE>(samples, weights, n, IN, parts, [&](float sum, int m, int s) {
-        const float z = sum + w[s * WEIGHTS + IN], value = RELU ? relu(z) : z;
         const bool present = first + s < OUT;
+        const float z = present ? sum + w[s * WEIGHTS + IN] : 0.0f, value = RELU ? relu(z) : z;
         own[m * SLICE + s] = present ? value : 0.0f;
         if (present && out != nullptr) out[m * line(OUT) + first + s] = value;
     });
@@ -234,7 +299,7 @@ __device__ __noinline__ void held_input_gradient(
     const int first = first_of_slice<IN, BLOCKS>();
     if (first >= IN) return to.template nothing<BLOCKS>();
     const HeldRows<held_line(OUT), true> gradients = {g, n};
-    const HeldRows<inputs_line(IN, BLOCKS), false> weights = {w, SLICE};
+    const HeldRows<inputs_line(IN, BLOCKS), false> weights = {w, min(SLICE, (IN + 3) / 4 * 4 - first)};
     each_product<T, SLICE>(gradients, weights, n, OUT, parts, [&](float sum, int m, int s) {
         const bool present = first + s < IN;
         const float value = present && (!RELU || x[m * SLICE + s] > 0.0f) ? sum : 0.0f;
@@ -292,7 +357,7 @@ __device__ __noinline__ void held_reconstruct(
     double loss = 0.0;
     if (first < OUT) {
         const HeldRows<held_line(IN), true> samples = {x, n};
-        const HeldRows<WEIGHTS, true> weights = {w, SLICE};
+        const HeldRows<WEIGHTS, true> weights = {w, min(SLICE, OUT - first)};
         each_product<T, SLICE>(samples, weights, n, IN, sums, [&](float sum, int m, int s) {
             const int o = first + s;
             float value = 0.0f;

@@ -26,13 +26,17 @@ def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], 
     phases = [_forward(net, plan, own, number) for number in range(1, last + 1)]
     phases += [_input_gradient(net, plan, own, number) for number in range(last, 1, -1)]
     lines = ["if (mine > 0) {", *(f"    {line}" for line in copies), "}"]
+    if plan.brings:
+        lines.insert(1, "    slices.begin();")
     if plan.sends:
         lines.insert(0, _announcement(plan))
     if isinstance(net.loss, CrossEntropyLoss):
         lines.insert(0, "const int labels_ahead = held_labels(label + from, mine);")
     for number, line in enumerate(phases, start=1):
         if number <= len(copies):  # the weights of this phase have been copied
-            lines.append(f"ready<{len(copies) - number}>();")
+            lines.append(
+                f"if (mine > 0) slices.wait({number - 1});" if plan.brings else f"ready<{len(copies) - number}>();"
+            )
         waits = number <= crew_waits(last)
         lines.append(line.format(to=_receiver(plan, number) if waits else "Unsent{}"))
         if waits:
@@ -81,11 +85,21 @@ def _copies(plan: PersistentPlan) -> list[str]:
     """Lines of CUDA that start the copies of the weights, in the order of the phases that read them."""
     numbered = list(enumerate(plan.layers, start=1))
     backward = numbered[:0:-1] if plan.cluster > 1 else []  # a block alone reads the same weights both times
-    return [
-        f"hold_{kind}<{each.inputs}, {each.outputs}, {plan.cluster}>({_place(plan, f'{name}{number}')}, w{number});"
+    wanted = [
+        (kind, f"{name}{number}", number, each)
         for kind, name, some in (("outputs", "w", numbered), ("inputs", "b", backward))
         for number, each in some
     ]
+    return [
+        f"{'bring' if plan.brings else 'hold'}_{kind}<{each.inputs}, {each.outputs}, {plan.cluster}>("
+        f"{_place(plan, name)}, w{number}{f', slices.at({place})' if plan.brings else ''});"
+        for place, (kind, name, number, each) in enumerate(wanted)
+    ]
+
+
+def copies_of(plan: PersistentPlan) -> int:
+    """Copies of weights into a block's shared memory in a step."""
+    return len(_copies(plan))
 
 
 def _forward(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], number: int) -> str:

@@ -65,8 +65,9 @@ class PersistentPlan:
     cycles : estimated cycles of a step.
     held : offsets of weights and activations in shared memory; None if they stay in global memory.
     divided : offsets of a layer whose inputs are divided over one cluster; None if they are not.
-    sends : True if blocks of a cluster send their results to barriers of each other, False if the cluster's own
-        barrier makes stores visible.
+    sends : True if blocks of a cluster send their results to barriers of each other, and gather samples for themselves;
+        False if the cluster's own barrier makes stores visible.
+    brings : True if the copy engine brings the weights to shared memory, False if threads copy them.
     """
 
     layers: tuple[LinearLayer, ...]
@@ -82,6 +83,7 @@ class PersistentPlan:
     held: HeldPlan | None = None
     divided: InputsPlan | None = None
     sends: bool = False
+    brings: bool = False
 
 
 def layers(net: Net) -> tuple[LinearLayer, ...] | str:
@@ -126,8 +128,8 @@ class Requested:
     cluster : blocks of a cluster for "both".
     weights : "global" or "shared", memory from which phases read weights; by default plans of both. Weights are in
         shared memory only if clusters divide the batch, or one cluster divides the inputs of a single layer.
-    exchange : "stored" or "sent", how blocks of a cluster with weights in shared memory pass on their results;
-        `EXCHANGE` by default.
+    exchange : "stored" or "sent", how numbers reach a block with weights in shared memory: results of others in its
+        cluster by stores or sent, weights by its threads or the copy engine; `EXCHANGE` by default.
     """
 
     blocks: int | None = None
@@ -182,9 +184,10 @@ def plans(
 def _exchanged(plan: PersistentPlan, exchange: str | None) -> PersistentPlan | None:
     """A plan whose blocks send their results instead of storing them, if that is requested; None if they cannot."""
     waits = 2 if plan.divided is not None else crew_waits(len(plan.layers))
-    can_send = plan.cluster > 1 and (plan.held is not None or plan.divided is not None) and waits <= MOST_WAITS
-    if (exchange or EXCHANGE) == "sent" and can_send:
-        return replace(plan, sends=True, cycles=plan.cycles - waits * FENCE)
+    can_send = (plan.held is not None or plan.divided is not None) and waits <= MOST_WAITS
+    if (exchange or EXCHANGE) == "sent" and can_send and (plan.cluster > 1 or plan.divided is None):
+        sends, brings = plan.cluster > 1, plan.held is not None
+        return replace(plan, sends=sends, brings=brings, cycles=plan.cycles - waits * FENCE * sends)
     return None if exchange == "sent" else plan
 
 

@@ -17,9 +17,9 @@ from ...nets import CrossEntropyLoss, Net
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
 from .by_inputs import inputs_text
-from .held_source import counted_team, held_phases, held_samples
-from .plan import PersistentPlan
-from .products import PhaseTile
+from .held_source import copies_of, counted_team, held_phases, held_samples
+from .plan import PersistentPlan, crew_waits
+from .products import THREADS, PhaseTile
 
 #: Name of the kernel in every source.
 KERNEL = "persistent_epochs"
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
 {phases}
         write_loss(team, parts, {tiles}, {mean}, loss + step, correct + step);
         if (more && !constant) rule = {rule}(Numbers(numbers + 2 * (step + 1), nullptr));
-        team.meet({last_wait});
+{written}        team.meet({last_wait});
         n = next;
     }}
 {from_rows}
@@ -94,6 +94,7 @@ def persistent_source(
         optimizer=optimizer.name,
         **_teams(plan),
         last_wait=len(waits(plan)) - 1,
+        written="        pieces_written();\n" if plan.brings else "",
         step=(optimizer.folder() / "step.cu").as_posix(),
         kernel=KERNEL,
         pixel=PIXELS[samples],
@@ -152,6 +153,9 @@ def _teams(plan: PersistentPlan) -> dict[str, str]:
         crew = counted_team(plan)
     clusters = f"{crew}\n    const int from = blockIdx.x / {plan.cluster} * {plan.rows};"
     if plan.held is not None:
+        if plan.brings:
+            count = copies_of(plan)
+            clusters += f"\n    __shared__ Barrier brought[{count}];\n    Pieces<{count}> slices(brought);"
         clusters += f"\n    float* const held = tile_memory();\n    float* const held_x = held + {held_samples(plan)};"
     return kind | {
         "team": f"{words}, and in clusters of {plan.cluster}, each with {plan.rows} samples",
@@ -165,7 +169,8 @@ def _gathering(plan: PersistentPlan) -> dict[str, str]:
     """Words of the text for the gathering of samples; with weights in shared memory, into all blocks of a cluster."""
     if plan.held is None:
         return {"templates": "phases.cuh", "warps": "", "also": ""}
-    return {"templates": "held.cuh", "warps": f", ByCluster<{plan.cluster}, {plan.rows}>", "also": _also(plan)}
+    warps = "ByBlock" if plan.sends else "ByCluster"
+    return {"templates": "held.cuh", "warps": f", {warps}<{plan.cluster}, {plan.rows}>", "also": _also(plan)}
 
 
 def _all_there(plan: PersistentPlan) -> list[str]:
@@ -175,7 +180,10 @@ def _all_there(plan: PersistentPlan) -> list[str]:
 
 def _also(plan: PersistentPlan) -> str:
     """Last argument of the call that stores samples; empty unless they are in shared memory."""
-    return f", SpreadSample<{plan.layers[0].inputs}, {plan.cluster}>{{held_x, from}}" if plan.held is not None else ""
+    if plan.held is None:
+        return ""
+    kind, inputs = ("OwnSample", "") if plan.sends else ("SpreadSample", f", {plan.cluster}")
+    return f", {kind}<{plan.layers[0].inputs}{inputs}>{{held_x, from}}"
 
 
 def _tiles_of(plan: PersistentPlan) -> int:
@@ -259,7 +267,7 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
     crew = "team" if plan.rows is None else "crew"
     between = {1: _REQUESTED, 2: _GATHERED.format(batch=batch, also=_also(plan))}
     if plan.held is not None:
-        lines = held_phases(net, plan, lambda array, layer: _own(plan, array, layer), list(between.values()))
+        lines = held_phases(net, plan, lambda array, layer: _own(plan, array, layer), _gathered(plan, between))
         return [*lines, *(_weight_gradient(plan, number, slots, rule) for number in range(last, 0, -1))]
 
     def meet(team: str) -> None:
@@ -291,6 +299,16 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
     left = range(last, 0, -1) if plan.rows is not None else [number for number in (2, 1) if number <= last]
     lines += [_weight_gradient(plan, number, slots, rule) for number in left]
     return lines if meetings > 1 else [*lines, between[2]]
+
+
+def _gathered(plan: PersistentPlan, between: dict[int, str]) -> list[str]:
+    """Lines that gather the next batch, one for each wait: where a block gathers several samples a warp for itself, it
+    stores one and requests the next at each wait.
+    """
+    assert plan.rows is not None
+    request, store = between.values()
+    more = -(-plan.rows // (THREADS // 32)) - 1 if plan.sends else 0
+    return [request, *[store.replace("gather.finish", "gather.more")] * min(more, crew_waits(len(plan.layers)) - 1), store]
 
 
 def _own(plan: PersistentPlan, array: str, layer: int) -> str:
