@@ -73,8 +73,8 @@ __device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_
 // Makes tiles that this thread has written visible to the tensor cores (wgmma); before the barrier that they follow.
 __device__ __forceinline__ void tiles_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// By each thread that has written global memory which pieces are copied from, or shared memory which they are copied to,
-// before the wait after which they are requested, and by those that request them after it.
+// By each thread that has written global memory which pieces are copied from, or shared memory which they are copied
+// to, before the wait after which they are requested, and by those that request them after it.
 __device__ __forceinline__ void pieces_written() {
     asm volatile("fence.proxy.async.global;\n\tfence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ...nets import CrossEntropyLoss, Net
 from .held import held_line, slice_of
 from .plan import PersistentPlan, crew_waits
+from .products import THREADS
 
 
 def held_samples(plan: PersistentPlan) -> int:
@@ -44,6 +45,16 @@ def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], 
         if number == last and isinstance(net.loss, CrossEntropyLoss):
             lines.append(_cross_entropy(plan, own))
     return [*lines, "team.arrive();", *left, f"team.wait({len(phases)});"]
+
+
+def gathered(plan: PersistentPlan, request: str, store: str) -> list[str]:
+    """Lines of CUDA that gather the next batch, one for each wait. A warp that gathers several samples for its block
+    stores one and requests the next at each wait.
+    """
+    assert plan.rows is not None
+    more = -(-plan.rows // (THREADS // 32)) - 1 if plan.sends else 0
+    each = [store.replace("gather.finish", "gather.more")] * min(more, crew_waits(len(plan.layers)) - 1)
+    return [request, *each, store]
 
 
 def _widths(plan: PersistentPlan) -> list[int]:

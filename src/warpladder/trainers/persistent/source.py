@@ -17,9 +17,9 @@ from ...nets import CrossEntropyLoss, Net
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
 from .by_inputs import inputs_text
-from .held_source import copies_of, counted_team, held_phases, held_samples
-from .plan import PersistentPlan, crew_waits
-from .products import THREADS, PhaseTile
+from .held_source import copies_of, counted_team, gathered, held_phases, held_samples
+from .plan import PersistentPlan
+from .products import PhaseTile
 
 #: Name of the kernel in every source.
 KERNEL = "persistent_epochs"
@@ -267,7 +267,7 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
     crew = "team" if plan.rows is None else "crew"
     between = {1: _REQUESTED, 2: _GATHERED.format(batch=batch, also=_also(plan))}
     if plan.held is not None:
-        lines = held_phases(net, plan, lambda array, layer: _own(plan, array, layer), _gathered(plan, between))
+        lines = held_phases(net, plan, lambda array, layer: _own(plan, array, layer), gathered(plan, *between.values()))
         return [*lines, *(_weight_gradient(plan, number, slots, rule) for number in range(last, 0, -1))]
 
     def meet(team: str) -> None:
@@ -299,16 +299,6 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
     left = range(last, 0, -1) if plan.rows is not None else [number for number in (2, 1) if number <= last]
     lines += [_weight_gradient(plan, number, slots, rule) for number in left]
     return lines if meetings > 1 else [*lines, between[2]]
-
-
-def _gathered(plan: PersistentPlan, between: dict[int, str]) -> list[str]:
-    """Lines that gather the next batch, one for each wait: where a block gathers several samples a warp for itself, it
-    stores one and requests the next at each wait.
-    """
-    assert plan.rows is not None
-    request, store = between.values()
-    more = -(-plan.rows // (THREADS // 32)) - 1 if plan.sends else 0
-    return [request, *[store.replace("gather.finish", "gather.more")] * min(more, crew_waits(len(plan.layers)) - 1), store]
 
 
 def _own(plan: PersistentPlan, array: str, layer: int) -> str:

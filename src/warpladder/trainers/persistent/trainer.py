@@ -251,6 +251,7 @@ class PersistentTrainer(KernelTrainer):
                 for name in (
                     "source.py",
                     "held.cuh",
+                    "slices.cuh",
                     "inputs.cuh",
                     "phases.cuh",
                     "product.cuh",
