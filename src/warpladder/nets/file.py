@@ -157,7 +157,7 @@ def _layer(index: int | str, table: Any) -> Layer | Residual:
 
 
 def _residual(index: int | str, settings: dict[str, Any]) -> Residual:
-    """Residual connection of a table with layers, and a projection: true, a table, or a list of tables."""
+    """Residual connection from a table with layers, and a projection: true, a table, or a list of tables."""
     _only_known(settings, ("layers", "projection"), f"layer {index}: Residual has no {{!r}}")
     inner, through = settings.get("layers"), settings.get("projection", False)
     through = [through] if isinstance(through, dict) else through

@@ -123,9 +123,7 @@ class Net:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Name of each layer in the equal PyTorch module, before ".weight": "0", or inside of a `Residual`
-        "1.layers.0".
-        """
+        """Name of each layer in the equal PyTorch module, before ".weight": "0", or in a `Residual` "1.layers.0"."""
         return names_of(self.layers)
 
     def __repr__(self) -> str:

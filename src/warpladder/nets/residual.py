@@ -1,8 +1,8 @@
-"""Residual connections as data: `Residual`, y = x + f(x), and the three layers of a chain that it becomes.
+"""Residual connections as data: `Residual`, y = x + f(x), and the three layers that replace it in a chain.
 
-A net stays a chain. A `Residual` in it is replaced by a `Branch`, which stores x, by the layers of f, and by a `Sum`,
-which adds what is stored. With a projection a `Shortcut` and the layers of the projection stand before the `Sum`: the
-`Shortcut` stores f(x), and x goes on through the projection.
+A net stays a chain. A `Residual` in it is replaced by a `Branch`, which stores x, the layers of f, and a `Sum`,
+which adds the stored array. With a projection a `Shortcut` and the projection's layers precede the `Sum`: the
+`Shortcut` stores f(x), and the projection continues from x.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .layers import Conv2d, Layer, Linear, Shape
 
 @dataclass(frozen=True, init=False, repr=False)
 class Residual:
-    """y = x + f(x), where f is a chain of layers; or y = p(x) + f(x) with a projection p.
+    """Residual connection y = x + f(x), where f is a chain of layers; or y = p(x) + f(x) with a projection p.
 
     Parameters
     ----------
     *layers : Layer or Residual
         Layers of f, at least one.
     projection : bool, Layer or sequence of Layer
-        Layers of p, where f changes the shape of x. True is a 1 x 1 `Conv2d`, whose channels and stride follow from
+        Layers of p, needed if f changes the shape of x. True is a 1 x 1 `Conv2d`, whose channels and stride follow from
         both shapes, or for features a `Linear`; both with a bias. By default x itself is added.
     """
 
@@ -61,7 +61,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class Branch(Layer):
-    """Beginning of a `Residual`: y = x, and x is stored. Backward both gradients are added."""
+    """Layer at the beginning of a `Residual`: y = x, and x is stored. Backward both gradients are added."""
 
     folder: ClassVar = "residual"
     exact: ClassVar = True
@@ -75,9 +75,9 @@ class Branch(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Shortcut(Layer):
-    """End of f in a `Residual` with a projection: y = x of the `Branch`, and f(x) is stored.
+    """Layer at the end of f in a `Residual` with a projection: y is the `Branch`'s x, and f(x) is stored.
 
-    channels, height, width : shape of that x; of features `channels` alone.
+    channels, height, width : shape of the `Branch`'s x; only `channels` for features.
     """
 
     folder: ClassVar = "residual"
@@ -94,7 +94,7 @@ class Shortcut(Layer):
 
 @dataclass(frozen=True)
 class Sum(Layer):
-    """End of a `Residual`: y = x + what is stored. Backward both get the gradient of y."""
+    """Layer at the end of a `Residual`: y = x + the stored array. Backward both get the gradient of y."""
 
     folder: ClassVar = "residual"
 
@@ -113,9 +113,9 @@ RESIDUAL_PARTS = (Branch, Shortcut, Sum)
 class Skips:
     """Second inputs and second gradients of a chain's residual layers, by the layer's number.
 
-    stored : for a `Shortcut` or a `Sum`, number of the layer whose input is the stored one.
+    stored : for a `Shortcut` or a `Sum`, number of the layer whose input is stored.
     returned : for a `Branch` or a `Shortcut`, number of the layer whose input's gradient is the second one; the chain's
-        length for that of its output.
+        length for the gradient of its output.
     """
 
     stored: dict[int, int] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Skips:
 
 
 def skips_of(layers: Sequence[Layer]) -> Skips:
-    """Second inputs and gradients of a flat chain; a `Branch` without its `Sum`, in a net that is cut, has none.
+    """Second inputs and gradients of a flat chain; a `Branch` without its `Sum`, in a part of a net, has none.
 
     Raises NetError: a `Shortcut` or a `Sum` has no `Branch` before it.
     """
@@ -147,14 +147,14 @@ def skips_of(layers: Sequence[Layer]) -> Skips:
 
 
 def flat(layers: Sequence[object], in_shape: Shape) -> list[Layer]:
-    """Chain in which each `Residual` is replaced by its parts; what else is no layer stays, for the net to refuse."""
+    """Chain with the layers of each `Residual` in its place; objects that are no layers stay, for `Net` to refuse."""
     out: list[Layer] = []
     _flatten(layers, in_shape, out)
     return out
 
 
 def _flatten(layers: Sequence[object], shape: Shape | None, out: list[Layer]) -> Shape | None:
-    """Append the layers' parts to `out`; gives the shape that leaves them, None after a layer that does not fit."""
+    """Append the layers' parts to `out`; returns their output shape, None after a layer that does not fit."""
     for each in layers:
         if not isinstance(each, Residual):
             out.append(each)  # type: ignore[arg-type] # the net refuses it
@@ -206,7 +206,7 @@ def check_sums(layers: Sequence[Layer], shapes: Sequence[Shape], skips: Skips) -
 
 def names_of(layers: Sequence[Layer]) -> tuple[str, ...]:
     """Name of each layer of a flat chain in the equal PyTorch module: "0", and "1.layers.0" or "1.projection.0" for
-    layers inside of a `Residual` in place 1.
+    layers within a `Residual` with number 1.
     """
     out: list[str] = []
     before, place = [""], [0]

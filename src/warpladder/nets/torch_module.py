@@ -101,7 +101,7 @@ def _chain(module: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _parts(places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Modules of a net's layers, one for each: None for `Branch`, `Shortcut` and `Sum`."""
+    """Modules of a net's layers, each with its place; None for `Branch`, `Shortcut` and `Sum`."""
     for place, each in places:
         if not _is_residual(each):
             yield place, each
@@ -114,7 +114,7 @@ def _parts(places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_residual(module: Any) -> bool:
-    """True for a residual connection as `to_torch` makes it."""
+    """True for a module of `to_torch` for a residual connection."""
     return type(module).__name__ == "ResidualModule" and type(module).__module__ == "warpladder.peers.torch.residual"
 
 

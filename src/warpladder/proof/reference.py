@@ -133,7 +133,7 @@ class ReferenceTrainer(Trainer):
         return out
 
     def stored(self, i: int, entering: Sequence[np.ndarray]) -> np.ndarray | None:
-        """Stored input of a residual layer, of the inputs of the layers up to it; None for other layers."""
+        """Stored input of residual layer `i`, from the layers' inputs `entering`; None for other layers."""
         at = self.net.skips.stored.get(i)
         return None if at is None else entering[at]
 

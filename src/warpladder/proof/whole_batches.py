@@ -56,7 +56,7 @@ def cancelled_biases(net: Net) -> frozenset[str]:
 
 
 def _is_cancelled(net: Net, at: int) -> bool:
-    """True if a normalisation on each path subtracts a shift of a channel again that enters layer `at`."""
+    """True if on each path a normalisation subtracts any shift of a channel at the input of layer `at`."""
     if at == len(net.layers):
         return False
     layer, returned = net.layers[at], net.skips.returned
@@ -116,7 +116,7 @@ def moved_together(
 
 
 def _shifting(net: Net, at: int) -> int:
-    """Number of the layer whose output's shift enters layer `at` unchanged, over the sums of residual connections."""
+    """Number of the layer whose output's shift reaches layer `at` unchanged, through sums of residual connections."""
     at -= 1
     while isinstance(net.layers[at], Branch | Sum):
         at -= 1

@@ -107,7 +107,7 @@ class Rung:
         return self.plain or self
 
     def unfit(self, data: Dataset) -> str | None:
-        """Reason why it cannot train a data set that other rungs can train, or None."""
+        """Reason why the rung cannot train a data set that other rungs can train; None if it can."""
         if self.weighs_samples or data.train_weight is None:
             return None
         return f"it has no weights of samples, and {data.name} has some"

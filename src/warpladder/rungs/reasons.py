@@ -43,7 +43,7 @@ def of_statistics(net: Net) -> str | None:
 
 
 def of_residuals(net: Net) -> str | None:
-    """Reason against a rung whose layers take one input each, or None."""
+    """Reason why a rung whose layers have one input cannot train a net with residual connections; None without any."""
     if not net.skips.stored:
         return None
     return (

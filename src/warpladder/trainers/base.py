@@ -176,7 +176,7 @@ class Trainer(ABC):
         return {}
 
     def flops(self) -> int:
-        """FLOPs to train one sample, fewer than the net's if a layer has a cheaper algorithm. They bound true times."""
+        """FLOPs to train one sample, fewer than the net's if an algorithm is cheaper; they give the least true time."""
         return self.net.train_flops
 
     def peak(self) -> float | None:

@@ -1,11 +1,11 @@
-"""Residual connections as array expressions."""
+"""Residual connections as array expressions of NumPy or CuPy."""
 
 from ...nets import Branch, Shortcut, Sum
 from ..engine.base import Op, module_of
 
 
 class ArrayResidual(Op):
-    """A `Branch` copies x, a `Shortcut` the stored array, a `Sum` adds both. A `Branch` adds both gradients."""
+    """Residual layer: a `Branch` copies x and adds both gradients, a `Shortcut` copies `skip`, a `Sum` adds both."""
 
     def forward(self, n: int) -> None:
         t = self.buffers

@@ -1,4 +1,4 @@
-"""Residual connections as kernels."""
+"""CUDA launcher of residual connections."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveResidual(Segment):
-    """One thread for each number: a `Branch` copies x, a `Shortcut` the stored array, a `Sum` adds both; backward a
-    `Branch` adds both gradients.
+    """Residual layer by one thread for each number: a `Branch` copies x, a `Shortcut` the stored array, a `Sum` adds
+    both; backward a `Branch` adds both gradients.
     """
 
     cost = 2

@@ -1,4 +1,4 @@
-"""Residual connections as a loop over all numbers of a batch."""
+"""Residual connections as compiled loops over all numbers of a batch."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from ..jit.cache import compiled
 
 @compiled
 def add(a: np.ndarray, b: np.ndarray, out: np.ndarray, n: int) -> None:
-    """out = a + b. a, b, out : (capacity, size), of which n samples count."""
+    """Write out = a + b for the first n samples; a, b and out are (capacity, size)."""
     for sample in range(n):
         for i in range(a.shape[1]):
             out[sample, i] = a[sample, i] + b[sample, i]
@@ -17,7 +17,7 @@ def add(a: np.ndarray, b: np.ndarray, out: np.ndarray, n: int) -> None:
 
 @compiled
 def copy(a: np.ndarray, out: np.ndarray, n: int) -> None:
-    """out = a. a, out : (capacity, size), of which n samples count."""
+    """Write out = a for the first n samples; a and out are (capacity, size)."""
     for sample in range(n):
         for i in range(a.shape[1]):
             out[sample, i] = a[sample, i]
@@ -28,7 +28,7 @@ def _rows(a: np.ndarray) -> np.ndarray:
 
 
 class LoopsResidual(Op):
-    """A `Branch` copies x, a `Shortcut` the stored array, a `Sum` adds both. A `Branch` adds both gradients."""
+    """Residual layer: a `Branch` copies x and adds both gradients, a `Shortcut` copies `skip`, a `Sum` adds both."""
 
     def forward(self, n: int) -> None:
         t = self.buffers

@@ -1,4 +1,4 @@
-"""Residual connections as the formulas have them, in float64."""
+"""Textbook residual connections in float64."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ...nets import Branch, Layer, Shortcut, Sum
 
 
 def forward(layer: Layer, x: np.ndarray, skip: np.ndarray | None) -> np.ndarray:
-    """Output (n, *out_shape), from x (n, *in_shape) and the stored array, which a `Branch` has none of."""
+    """Output (n, *out_shape) of a residual layer, from x (n, *in_shape) and the stored array, None for a `Branch`."""
     if isinstance(layer, Branch):
         return x
     assert isinstance(layer, Shortcut | Sum) and skip is not None
@@ -14,9 +14,9 @@ def forward(layer: Layer, x: np.ndarray, skip: np.ndarray | None) -> np.ndarray:
 
 
 def backward(layer: Layer, dy: np.ndarray, dskip: np.ndarray | None) -> np.ndarray:
-    """Gradient of x (n, *in_shape), from that of y and the second one, which a `Sum` has none of.
+    """Gradient of x (n, *in_shape), from y's gradient dy and the second gradient dskip, None for a `Sum`.
 
-    The stored array's gradient is the `Sum`'s dy, or that of the `Shortcut`'s y.
+    The stored array's gradient is the `Sum`'s dy, or the gradient of the `Shortcut`'s y.
     """
     if isinstance(layer, Shortcut):
         assert dskip is not None

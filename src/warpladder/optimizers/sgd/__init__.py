@@ -50,7 +50,7 @@ class SGD(Optimizer):
         return ("momentum_buffer",) if self.momentum else ()
 
     def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
-        """Momentum buffer of the size of the gradient."""
+        """Random momentum buffer (count,) float64, normal with the gradient's root mean square, by name."""
         size = math.sqrt((gradient**2).mean())
         return {name: rng.normal(0, size, len(gradient)) for name in self.slots}
 

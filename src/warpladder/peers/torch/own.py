@@ -25,8 +25,8 @@ def torch_peer(name: str, title: str, make: Callable[[Net], nn.Module]) -> Rung:
     name, title : str
         As in `Rung`.
     make : callable
-        Function from a net to the module, for instance a class whose `__init__` takes a net. The module's
-        parameters have the shapes of the net's, in the net's order, and any names. It maps samples (n, *in_shape) float32 to
+        Function from a net to the module, for instance a class whose `__init__` takes a net. The module's parameters
+        have the shapes of the net's, in the net's order, and any names. It maps samples (n, *in_shape) float32 to
         outputs.
 
     Returns

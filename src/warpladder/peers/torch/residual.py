@@ -1,4 +1,4 @@
-"""`ResidualModule`: a residual connection as a PyTorch module, which `from_torch` reads and `to_torch` makes."""
+"""`ResidualModule`: residual connection as a PyTorch module, which `from_torch` reads and `to_torch` makes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class ResidualModule(nn.Module):
-    """x + layers(x), or projection(x) + layers(x). layers and projection are `nn.Sequential`."""
+    """PyTorch module of x + layers(x), or projection(x) + layers(x). layers and projection are `nn.Sequential`."""
 
     def __init__(self, *layers: nn.Module, projection: nn.Module | None = None) -> None:
         super().__init__()

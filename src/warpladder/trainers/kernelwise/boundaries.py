@@ -31,7 +31,7 @@ class Boundaries:
 
     @property
     def is_one_segment(self) -> bool:
-        """True if one segment computes a whole step: there are no boundaries with arrays."""
+        """True if one segment computes a whole step, without boundary arrays."""
         return len(self.cut) == 1 and self.gathers and self.turns
 
     @property

@@ -98,7 +98,7 @@ class Chain:
         return replace(found, mean=mean, var=var, **self._skips(number))
 
     def _skips(self, number: int) -> dict[str, Array | None]:
-        """Stored input and second gradient of a segment that is a residual layer."""
+        """Stored input and second gradient of segment `number`, if it is a residual layer."""
         part, _ = self.boundaries.cut[number]
         skips, of_layer = self.boundaries.net.skips, part.layers_at.start if part.layers else -1
         stored, returned = skips.stored.get(of_layer), skips.returned.get(of_layer)
@@ -108,7 +108,7 @@ class Chain:
         return {"skip": skip, "dskip": dskip}
 
     def _with_layer(self, layer: int) -> int:
-        """Number of the segment that computes a layer."""
+        """Number of the segment that computes layer `layer`."""
         return next(at for at, (part, _) in enumerate(self.boundaries.cut) if layer in part.layers_at)
 
     @property

@@ -58,13 +58,13 @@ def gathered(plan: PersistentPlan, request: str, store: str) -> list[str]:
 
 
 def _widths(plan: PersistentPlan) -> list[int]:
-    """Features of the results that the blocks of a cluster pass on before each of its waits."""
+    """Numbers of features of the results that the blocks of a cluster exchange before each of its waits."""
     widths = [each.outputs for each in plan.layers] + [each.inputs for each in plan.layers[:0:-1]]
     return widths[: crew_waits(len(plan.layers))]
 
 
 def counted_team(plan: PersistentPlan) -> str:
-    """Lines that declare the blocks of a cluster which send their results."""
+    """Lines of CUDA that declare the team of a cluster's blocks that send their results."""
     widths = _widths(plan)
     absent = ", ".join(str(plan.cluster - -(-width // slice_of(width, plan.cluster))) for width in widths)
     return (
@@ -74,7 +74,7 @@ def counted_team(plan: PersistentPlan) -> str:
 
 
 def _announcement(plan: PersistentPlan) -> str:
-    """Line that announces the bytes of each wait: whole quads of a row for each sample."""
+    """Line of CUDA that announces the bytes of each wait: whole quads of a row for each sample."""
     quads = ", ".join(str(-(-width // 4)) for width in _widths(plan))
     return (
         f"crew.begin(step, [&](int wait) {{ constexpr int quads[] = {{{quads}}}; return 16 * mine * quads[wait]; }});"
@@ -82,7 +82,7 @@ def _announcement(plan: PersistentPlan) -> str:
 
 
 def _receiver(plan: PersistentPlan, number: int) -> str:
-    """Last argument of a phase: how its results reach the other blocks before a wait."""
+    """Last argument of a phase's CUDA call: the kind of transfer of its results to the other blocks before a wait."""
     return f"Sent{{crew.at({number})}}" if plan.sends else "Stored{}"
 
 

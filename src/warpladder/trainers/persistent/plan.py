@@ -182,7 +182,7 @@ def plans(
 
 
 def _exchanged(plan: PersistentPlan, exchange: str | None) -> PersistentPlan | None:
-    """A plan whose blocks send their results instead of storing them, if that is requested; None if they cannot."""
+    """Plan whose blocks send their results instead of storing them, if requested; None if they cannot."""
     waits = 2 if plan.divided is not None else crew_waits(len(plan.layers))
     can_send = (plan.held is not None or plan.divided is not None) and waits <= MOST_WAITS
     if (exchange or EXCHANGE) == "sent" and can_send and (plan.cluster > 1 or plan.divided is None):
@@ -192,7 +192,7 @@ def _exchanged(plan: PersistentPlan, exchange: str | None) -> PersistentPlan | N
 
 
 def crew_waits(count: int) -> int:
-    """Waits of a step in which clusters wait for themselves alone, with weights in shared memory and so many layers."""
+    """Number of waits of a cluster alone in a step, with weights in shared memory and `count` layers."""
     return max(1, 2 * count - 2)
 
 
