@@ -68,7 +68,7 @@ np.seterr(all="ignore")
 from warpladder import ladder
 from warpladder.config import TrainConfig
 from warpladder.nets import *
-from warpladder.optimizers import SGD, Adam, AdamW
+from warpladder.optimizers import SGD, Adam, AdamW, RMSprop
 from warpladder.proof import verify
 sorter = Net("sorter", (2, 9, 8), (Conv2d(out_channels=5, kernel_size=3, padding=1), ReLU(), MaxPool2d(3, 2),
     Conv2d(out_channels=3, kernel_size=2, stride=1), ReLU(), Flatten(), Linear(out_features=20), ReLU(), Linear(out_features=5)),
@@ -76,6 +76,12 @@ sorter = Net("sorter", (2, 9, 8), (Conv2d(out_channels=5, kernel_size=3, padding
 coder = Net("coder", (2, 6, 6), (Conv2d(out_channels=5, kernel_size=3, padding=1), ReLU(), MaxPool2d(3),
     Upsample2d(scale_factor=3), Conv2d(out_channels=2, kernel_size=3, padding=1)), MSELoss())
 wide = Net("wide", (1, 6, 6), (Flatten(), Linear(out_features=40), ReLU(), Linear(out_features=7)), CrossEntropyLoss())
+bent = Net("bent", (1, 7, 6), (Conv2d(out_channels=4, kernel_size=3), GELU(), AvgPool2d(2, 1), Flatten(), Linear(out_features=9),
+    SiLU(), Dropout(0.2), Linear(out_features=8), Tanh(), Linear(out_features=8), Sigmoid(), Linear(out_features=5)), CrossEntropyLoss())
+folded = Net("folded", (1, 6, 8), (Conv2d(out_channels=3, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
+    Upsample2d(scale_factor=2), Conv2d(out_channels=1, kernel_size=3, padding=1)), MSELoss())
+targets = Net("targets", (1, 6, 6), (Flatten(), Linear(out_features=20), LeakyReLU(), Linear(out_features=3)), MSELoss())
+few = Net("few", (1, 12, 12), (Flatten(), Linear(out_features=17)), CrossEntropyLoss())
 many = Net("many", (1, 6, 6), (Flatten(), Linear(out_features=70)), CrossEntropyLoss())
 rung = ladder.find(sys.argv[1])
 nesterov = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=5e-4)
@@ -83,7 +89,11 @@ for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
                     (coder, TrainConfig(batch_size=5, optimizer=Adam(0.001, weight_decay=5e-4))),
                     (wide, TrainConfig(batch_size=7, clip_value=5.0, optimizer=AdamW(0.001))),
                     (wide, TrainConfig(batch_size=4, optimizer=SGD(0.01, momentum=0.9), loss_every=2)),
-                    (many, TrainConfig(batch_size=5))):
+                    (bent, TrainConfig(batch_size=5, optimizer=RMSprop(0.001, momentum=0.5))),
+                    (folded, TrainConfig(batch_size=3)), (targets, TrainConfig(batch_size=6)),
+                    (few, TrainConfig(batch_size=40, clip_norm=0.1)), (many, TrainConfig(batch_size=5))):
+    if rung.unsupported(net, config):
+        continue
     verdict = verify(rung.build, net, config, seed=int(sys.argv[2]), reach=4)
     if not verdict.passed:
         print("killed:", verdict.reason[:100])

@@ -13,7 +13,7 @@ from planted_operations import Build, EditedKernels, Planted, of_kernel, of_oper
 from wrong_steps import KeepsItsFirstEpochsLength, TakesTheRateOneStepLate, with_update
 
 from warpladder.config import TrainConfig
-from warpladder.nets import GELU, AvgPool2d, CrossEntropyLoss, Dropout, Linear, MSELoss, Net, ReLU, SiLU, Tanh
+from warpladder.nets import GELU, AvgPool2d, CrossEntropyLoss, Dropout, Linear, MSELoss, Net, ReLU, Sigmoid, SiLU, Tanh
 from warpladder.ops.update.array import ArrayUpdate
 from warpladder.optimizers import RMSprop
 from warpladder.optimizers.schedules import Cosine, OneCycle
@@ -153,12 +153,42 @@ class CountsEqualSamplesOnce:
         t.dw[...] -= t.dy[again].T @ x[again]
 
 
+class CountsEqualNeighboursOnce:
+    """Leaves out a sample that equals the one before it."""
+
+    def backward(self: Any, n: int) -> None:
+        super().backward(n)  # type: ignore[misc]
+        t = self.buffers
+        x = t.x[:n].reshape(n, -1)
+        again = 1 + np.flatnonzero((x[1:] == x[:-1]).all(axis=1))
+        t.dw[...] -= t.dy[again].T @ x[again]
+
+
+class CutsInputs:
+    """Cuts inputs at 1000."""
+
+    def forward(self: Any, n: int) -> None:
+        x = self.buffers.x[:n].copy()
+        np.clip(self.buffers.x[:n], -1000, 1000, out=self.buffers.x[:n])
+        super().forward(n)  # type: ignore[misc]
+        self.buffers.x[:n] = x
+
+
 class NeedsALogitAboveZero:
     """Begins the search for the largest logit at zero."""
 
     def backward(self: Any, n: int) -> None:
         x = self.x[:n]
         lost = (x < -80).all(axis=1)
+        super().backward(n)  # type: ignore[misc]
+        self.dx[:n][lost] = 0
+
+
+class NeedsALogitBelowZero:
+    """Takes exp of logits as they are where all are above 80, and gets no gradient."""
+
+    def backward(self: Any, n: int) -> None:
+        lost = (self.x[:n] > 80).all(axis=1)
         super().backward(n)  # type: ignore[misc]
         self.dx[:n][lost] = 0
 
@@ -303,7 +333,7 @@ LAYERS: tuple[Planted, ...] = (
               "if (order_mix(of_layer ^ element) < threshold) mask = 0.0f;", layer=Dropout),
     of_kernel("MasksOfTheStepBefore", "(unsigned)(*step - done) * (unsigned)batch",
               "(unsigned)(*step - done > 0 ? *step - done - 1 : 0) * (unsigned)batch", layer=Dropout),
-    *_both((Tanh, GELU, SiLU), SaturatesEarly),
+    *_both((Tanh, Sigmoid, GELU, SiLU), SaturatesEarly),
     *_both((Tanh,), HasTheSigmoidOfATable),
     of_kernel("TakesTheInputForTheOutput", "if constexpr (FUNCTION == TANH) return 1.0f - saved * saved;",
               "if constexpr (FUNCTION == TANH) return 1.0f - tanhf(saved) * tanhf(saved);", layer=Tanh),
@@ -319,9 +349,11 @@ LAYERS: tuple[Planted, ...] = (
               layer=AvgPool2d),
     *of_operation(ReLU, OpensDeadUnits),
     *of_operation(ReLU, SaturatesAt30),
-    *(each for fault in (FlushesOutputs, CutsGradients, IgnoresSmallWeights, CountsEqualSamplesOnce)
-      for each in of_operation(Linear, fault, CrossEntropyLoss)),
+    *(each for fault in (
+        FlushesOutputs, CutsGradients, CutsInputs, IgnoresSmallWeights, CountsEqualSamplesOnce, CountsEqualNeighboursOnce,
+      ) for each in of_operation(Linear, fault, CrossEntropyLoss)),
     *of_operation(CrossEntropyLoss, NeedsALogitAboveZero, CrossEntropyLoss),
+    *of_operation(CrossEntropyLoss, NeedsALogitBelowZero, CrossEntropyLoss),
     *of_operation(CrossEntropyLoss, PrefersTheLastOfSomeTies, CrossEntropyLoss),
     *of_operation(MSELoss, TakesTheFirstTarget, MSELoss),
     *of_operation(MSELoss, DividesBySamples, MSELoss),

@@ -42,6 +42,7 @@ from warpladder.nets import (
     MSELoss,
     Net,
     ReLU,
+    Sigmoid,
     SiLU,
     Tanh,
 )
@@ -68,8 +69,8 @@ NETS = {
         "curves",
         (1, 7, 7),
         (
-            Conv2d(out_channels=4, kernel_size=3), GELU(), AvgPool2d(2, 1), SiLU(),
-            Flatten(), Linear(out_features=8), Tanh(), Linear(out_features=5),
+            Conv2d(out_channels=4, kernel_size=3), GELU(), AvgPool2d(2, 1), Flatten(), Linear(out_features=8), Sigmoid(),
+            Linear(out_features=8), Tanh(), Linear(out_features=8), SiLU(), Linear(out_features=5),
         ),
         CrossEntropyLoss(),
     ),
@@ -95,7 +96,8 @@ OF_STEPS = (
 #: Of partial batches, and of more than this number of samples in a batch.
 OF_SIZE = {
     "DropsThePartialBatchOfALongCall": 1, "SkipsTheLastOfManySamples": 4, "ReadsOneSampleTwice": 1,
-    "LosesTheLossOfATile": 6, "HalvesEvenBatches": 1, "CountsEqualSamplesOnce": 6,
+    "LosesTheLossOfATile": 6, "HalvesEvenBatches": 1, "CountsEqualSamplesOnce": 1,
+    "CountsEqualNeighboursOnce": 1,
 }  # fmt: skip
 
 

@@ -22,32 +22,22 @@ from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
-from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
-from .places import Moments, Places, places_in
-from .reference import ReferenceTrainer, slices
+from .places import Moments, places_in
+from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep, truth
 from .samples import SampleSource
-from .whole_batches import cancelled_biases, drawn_buffers, moved_together, whole_step
+from .suited_samples import REDRAWS, SuitedSamples, TooManyKinks, Unfit
+from .whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
 from .witness import amplified_errors, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
-CANDIDATES = 64  # samples screened for each one needed, before a net has too many kinks
-# samples drawn for each one wanted where a coarse format makes some useless, and wanted for each one more elsewhere
-SPARE, SPARE_SHARE = 4, 64
-STARTS, REDRAWS = 32, 8  # starts tried until every tensor moves, and batches at a state until one is fit
+STARTS = 32  # starts tried until every tensor moves
+FEW = 8  # samples for each one that repeats another where masks or a normalisation make each its own
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
 WEIGHTS = (0.25, 2.0)  # range of weights of samples
-
-
-class TooManyKinks(Exception):
-    """Exception: too few samples are away from all kinks."""
-
-
-class Unfit(Exception):
-    """Exception: a tensor does not change, or no batch can judge a trainer."""
 
 
 class NoReferenceStep(Exception):
@@ -86,6 +76,7 @@ class CaseMaker:
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         self.seed = int(rng.integers(2**31))  # seed of initial weights other than the configuration's and the caller's
         self.moments = Moments(config, self.seed)
+        self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
     def case(
@@ -172,6 +163,19 @@ class CaseMaker:
                 return step, data
         raise Unfit(reason)
 
+    def _repeated(self, count: int, size: int) -> np.ndarray:
+        """Numbers (size,) of the samples in a batch with `count` distinct ones, in a random order in which two equal
+        ones follow each other.
+        """
+        which = np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)])
+        if count == size:  # at its place a mask makes each sample its own
+            return which
+        repeated = which[-1]
+        which = self.rng.permutation(which)
+        one, other = np.flatnonzero(which == repeated)[:2]
+        which[[one + 1, other]] = which[[other, one + 1]]
+        return which
+
     def _dataset(
         self, name: str, x: np.ndarray, y: np.ndarray, scale: float, weights: np.ndarray | None
     ) -> Dataset:  # fmt: skip
@@ -190,10 +194,10 @@ class CaseMaker:
         places = places_in(self.net, wanted.order, first, first + size)
         is_whole = places is not None or self.net.normalizes  # no sample repeats another one
         count = size if is_whole else min(size, max(wanted.distinct, -(-size // REPEATED)))
-        rounded, x, y = self.suited(state, count, source, places)
-        which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
-        if is_whole:  # a mask makes each sample its own, at its place
-            which = np.arange(count)
+        least = LEAST if self.net.normalizes else 2
+        again = max(0, min(size - wanted.distinct, size // FEW + 1)) if is_whole and size >= least else 0
+        rounded, x, y = self.suited.find(state, count, source, places, again)
+        which = self._repeated(count, size)
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
         adds = wanted.updates and not self.precision.coarse and not self.net.normalizes
         sums = BiasSums(self.net, which, self.precision) if adds else None
@@ -262,77 +266,3 @@ class CaseMaker:
             for name, values in self.config.optimizer.drawn(self.rng, params[here], gradient[here]).items():
                 out[name][here] = values
         return replace(step, state=step.state.but(slots=out))
-
-    def suited(
-        self, state: State, count: int, source: SampleSource, places: Places | None = None
-    ) -> tuple[State, np.ndarray, np.ndarray]:
-        """State as the trainer stores it, and samples with labels that suit it, at `places` if the net draws masks."""
-        if self.net.normalizes:
-            return self._together(state, count, source, places)
-        if source.exact:
-            return self._exact(state, count, source)
-        rounded = state.copied(self.precision.element)
-        reference = ReferenceTrainer(self.net, self.config, rounded)
-        if places is not None:
-            return rounded, *self._suited_at(reference, source, places)
-        xs, ys = list[np.ndarray](), list[np.ndarray]()
-        for _ in range(CANDIDATES):
-            x, y = source(self.rng, count)
-            for some in slices(self.net, count):  # no more samples are screened than needed
-                seen = pixels(x[some], source.scale).astype(np.float64)
-                keep = away_from_kinks(reference, seen, self.precision, y=y[some])
-                xs.append(x[some][keep])
-                ys.append(y[some][keep])
-                if sum(map(len, xs)) >= count:
-                    return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
-        raise TooManyKinks
-
-    def _together(
-        self, state: State, count: int, source: SampleSource, places: Places | None
-    ) -> tuple[State, np.ndarray, np.ndarray]:
-        """State with moved biases and a batch of samples that depend on each other; at a state of zeros any batch."""
-        rounded = state.copied(self.precision.element)
-        reference = ReferenceTrainer(self.net, self.config, rounded)
-        for _ in range(REDRAWS):
-            x, y = source(self.rng, count)
-            if not np.any(state.params):
-                return rounded, x, y
-            seen = pixels(x, source.scale).astype(np.float64)
-            params = moved_together(reference, seen, self.precision, places)
-            if params is not None:
-                return rounded.but(params=params), x, y
-        raise Unfit("hardly any batch is away from every kink")
-
-    def _suited_at(
-        self, reference: ReferenceTrainer, source: SampleSource, places: Places
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Samples with labels, one for each place, that suit the place's masks."""
-        count = len(places.at)
-        x, y = source(self.rng, count)
-        left = np.arange(count)  # indices of places whose sample does not suit
-        for attempt in range(CANDIDATES):
-            tried = np.resize(left, max(count, CANDIDATES)) if attempt else left
-            drawn = source(self.rng, len(tried)) if attempt else (x, y)
-            seen = pixels(drawn[0], source.scale).astype(np.float64)
-            suits = away_from_kinks(reference, seen, self.precision, places[tried], drawn[1])
-            x[tried[suits]], y[tried[suits]] = drawn[0][suits], drawn[1][suits]
-            left = np.setdiff1d(left, tried[suits])
-            if not len(left):
-                return x, y
-        raise Unfit("hardly any sample is away from every kink with the mask of a place")
-
-    def _exact(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
-        """State on a grid, and samples on another, whose largest logit is clear: the last sums are not exact."""
-        coarse = self.precision.coarse
-        weights = (w for w in views(self.net, state.params).values() if w.ndim > 1)
-        screens = has_classes(self.net, coarse) and any(map(np.any, weights))  # else logits are biases, exactly
-        x, y = source(self.rng, count + screens * ((SPARE - 1) * count if coarse else count // SPARE_SHARE + SPARE))
-        seen = pixels(x, source.scale).astype(np.float64)
-        rounded = on_grid(self.net, state, seen, self.rng, self.precision)
-        if not screens:
-            return rounded, x, y
-        clear = is_clear_or_tied(ReferenceTrainer(self.net, self.config, rounded), seen, y, self.precision)
-        if coarse and np.count_nonzero(clear) < count:
-            raise Unfit("too few samples have a largest logit that rounding cannot change")
-        first = np.argsort(~clear, kind="stable")[:count]
-        return rounded, x[first], y[first]

@@ -20,14 +20,15 @@ from ..nets import Conv2d, CrossEntropyLoss, ElementLoss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
 from ..trainers.base import State
-from .case_maker import BATCH_FLOPS, REDRAWS, STARTS, CaseMaker, NoReferenceStep
+from .case_maker import BATCH_FLOPS, STARTS, CaseMaker, NoReferenceStep
+from .extremes import make_extremes
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
-from .learnt import make_learnt
 from .places import in_epoch
 from .reference import ReferenceTrainer
 from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
+from .suited_samples import REDRAWS
 from .whole_batches import cancelled_biases, drawn_buffers, rest_of
 from .witness import fit_to_predict
 
@@ -173,7 +174,7 @@ class Cases:
         )  # fmt: skip
         is_cut = config.batch_size is not None
         self.floats = make.case("floats", self._order(2 * b if is_cut else b + rest, shuffle=False), floats, fresh=True)
-        some = min(make.distinct, b - b // REPEATS)
+        some = min(make.distinct, max(1, b - b // REPEATS - 1))
         self.stored = make.case("stored", self._order(b + rest if is_cut else usual), screened, distinct=some)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
         is_known = data is None or far.n == len(data.train_x) or net.normalizes
@@ -262,10 +263,10 @@ class Cases:
             return make_history(self.maker, self.source)
 
     @cached_property
-    def learnt(self) -> tuple[ReferenceCase, ...]:
+    def extremes(self) -> tuple[ReferenceCase, ...]:
         """Cases at extremes, from the last weights of the history, made at first use."""
         with one_thread():
-            return make_learnt(self.maker, self.screened, self.history.end)
+            return make_extremes(self.maker, self.screened, self.history.end)
 
     def __iter__(self) -> Iterator[ReferenceCase]:
         every = (self.exact, self.zeros, self.ties, self.floats, self.stored, self.far, self.sized, self.single)

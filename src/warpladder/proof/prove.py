@@ -10,7 +10,7 @@ from .context import ProofContext
 from .non_finite import check_non_finite
 from .prediction_checks import check_more_predictions, check_predictions
 from .repeat_checks import check_repeats, check_states
-from .step_checks import check_case, check_learnt, check_like_data
+from .step_checks import check_case, check_extremes, check_like_data
 
 #: The checks without which no proof passes.
 REQUIRED = (
@@ -52,7 +52,7 @@ def prove(context: ProofContext) -> None:
     check_calls(context, own, second, cases.source, context.reach)
     check_more_predictions(context, own, cases.stored)
     check_history(context, cases.history)
-    check_learnt(context)
+    check_extremes(context)
     check_non_finite(context, own, cases.floats)
 
     after = [_checksum(case.dataset) for case in cases]

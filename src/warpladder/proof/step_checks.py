@@ -12,6 +12,7 @@ from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, output_scale, step_bounds
 from .cases import LEAST_RATE
 from .context import GuardedTrainer, ProofContext, pairs
+from .extremes.magnitudes import KINDS
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
 from .whole_batches import buffer_bounds, judged
@@ -178,14 +179,14 @@ def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: Refere
         context.ledger.within("loss", "the batch", where, abs(float(log.loss[0]) - truth) / (truth + outputs), bound)
 
 
-def check_learnt(context: ProofContext) -> None:
+def check_extremes(context: ProofContext) -> None:
     """Check steps and outputs at extremes, of samples that are nearly learnt or far from it."""
-    every = context.cases.learnt
-    for inside in (False, True):  # weights of other sizes want other rates
-        _check_learnt(context, [case for case in every if case.name.endswith("inside") is inside])
+    every = context.cases.extremes
+    for scaled in (False, True):  # weights of other sizes want other rates
+        _check_extremes(context, [case for case in every if (case.name in KINDS) is scaled])
 
 
-def _check_learnt(context: ProofContext, cases: list[ReferenceCase]) -> None:
+def _check_extremes(context: ProofContext, cases: list[ReferenceCase]) -> None:
     """Check cases by one trainer, at a rate at which all their updates show."""
     if not cases:
         return

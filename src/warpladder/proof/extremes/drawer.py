@@ -1,0 +1,287 @@
+"""`ExtremesDrawer` draws a net's cases at extremes.
+
+The last layer is changed so that its logits get the wanted size; nothing before it changes, so samples stay away from
+kinks. In other cases weights, pixels and biases are scaled by powers of two, or inputs of activations are spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...data.dataset import Dataset, pixels
+from ...data.order import Order
+from ...nets import (
+    RESIDUAL_PARTS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    BCEWithLogitsLoss,
+    Conv2d,
+    CrossEntropyLoss,
+    Dropout,
+    Flatten,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    Upsample2d,
+)  # fmt: skip
+from ...nets.params import param_slices, views
+from ...trainers.base import State, goals
+from ..bounds import loss_bound, update_bounds
+from ..case_maker import CaseMaker
+from ..kinks import has_clear_argmax, has_clear_sign
+from ..places import Places, places_in
+from ..reference import ReferenceTrainer
+from ..reference_cases import ReferenceCase, ReferenceStep
+from ..samples import Rescaled, SampleSource
+from ..suited_samples import TooManyKinks, Unfit
+from ..verdict import distance
+from ..witness import plain_gradients
+from .magnitudes import KINDS, magnified
+from .sharp import sharpened
+from .steep import steepened
+from .uncertainty import of_probabilities, of_residuals
+
+LARGEST = 16  # samples in a batch, all of them extreme
+TRIES = 6  # draws of each case
+DEAD, NEVER = 8, 32.0  # units for each one that is dead, and its bias below 0
+POWERS = 5, 12  # powers of two by which pixels are scaled
+MORE_POWERS = 20, 30  # where an optimizer squares no gradient: the more, the smaller are the cuts that show
+INSIDE = 15, 20  # powers of two by which numbers inside the net are scaled
+FEW_POWERS = 2, 4  # in a format coarser than fp32
+UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
+#: Layers whose output is scaled as their input and biases are, by a power of two exactly.
+HOMOGENEOUS = (
+    Linear, Conv2d, ReLU, LeakyReLU, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten,
+    *RESIDUAL_PARTS,
+)  # fmt: skip
+
+
+def make_extremes(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.ndarray) -> tuple[ReferenceCase, ...]:
+    """Cases of one step each at extremes, from trained parameters (param_count,); none if the net offers none."""
+    if maker.net.normalizes:  # a sample far from the others would change theirs
+        return ()
+    drawer = ExtremesDrawer(maker, trained, np.random.default_rng([maker.seed, 4]))
+    kinds = drawer.kinds(bool(sources[0].outputs))
+    drawer.rng.shuffle(kinds)
+    found = (drawer.case(kind, sources) for kind in kinds)
+    return tuple(case for case in found if case is not None)
+
+
+#: State, samples, labels, the activations of a net that classifies, else none, and the order of training.
+_Samples = tuple[State, np.ndarray, np.ndarray, list[np.ndarray], Order]
+
+
+class ExtremesDrawer:
+    """Draws cases from trained parameters, (param_count,)."""
+
+    def __init__(self, maker: CaseMaker, trained: np.ndarray, rng: np.random.Generator) -> None:
+        self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
+        self.is_classifier = isinstance(self.net.loss, CrossEntropyLoss)
+        self.coarse = maker.precision.coarse
+        self.drawn: dict[tuple[str, int, float], _Samples | None] = {}
+        self.curves = [i for i, layer in enumerate(self.net.layers) if not isinstance(layer, HOMOGENEOUS)]
+        self.first, self.last = (param_slices(self.net)[at].layer for at in (0, -1))
+        found = ((i, self._before(i)) for i in self.curves)
+        self.before = {i: layer for i, layer in found if layer is not None}
+
+    def kinds(self, has_targets: bool) -> list[str]:
+        """Kinds of extremes that the net has. has_targets : False for labels and for inputs that are targets."""
+        joins = any(at <= self.first or i > self.last for i, at in self.net.skips.stored.items())
+        is_linear = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
+        kinds = ["steep"] if self.before else []
+        if self.first != self.last and not joins:
+            kinds += ["large inside", "small inside"]
+        if (self.is_classifier or has_targets) and not joins:
+            kinds.append("large pixels")
+        if not self.is_classifier:
+            multiplies = isinstance(self.net.layers[self.last], Linear | Conv2d) and not joins
+            can_scale = not self.curves or (max(self.curves) < self.last and multiplies)
+            return [*kinds, *(["tiny", "huge"] if can_scale else [])]
+        kinds += ["faint"] * (not joins)
+        if not is_linear:
+            return kinds
+        kinds += ["mixed", "nearly learnt", "far from learnt"]
+        if len(param_slices(self.net)[-1].shape) == 1:
+            kinds += ["below zero", "above zero"]
+        # nearly all digits of p - 1 are lost, which others divide by or do not hold
+        return [*kinds, *(["learnt"] if self.maker.plain and not self.coarse else [])]
+
+    def case(self, kind: str, sources: Sequence[SampleSource]) -> ReferenceCase | None:
+        """Case of this kind that is fit to judge by, or None after TRIES draws."""
+        for attempt, source in enumerate(each for _ in range(TRIES) for each in sources):
+            if kind in KINDS:
+                found = self._magnified(kind, attempt, source)
+            elif kind == "steep":
+                found = self._steepened(attempt, source)
+            elif self.is_classifier:
+                found = self._sharpened(kind, attempt, source)
+            else:
+                found = self._scaled_case(kind, attempt, source)
+            if found is None:
+                continue
+            (state, x, y, entering, order), scale = found
+            labels = goals(self.net, y)
+            data = Dataset(kind, x, labels, x[:1], None if labels is None else labels[:1], scale)
+            step = self._step(state, data, entering, places_in(self.net, order, 0, len(x)))
+            if step is not None:
+                return ReferenceCase(kind, data, order, (step,))
+        return None
+
+    def _magnified(self, kind: str, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
+        """Samples, and their scale, at a state with numbers of other magnitudes."""
+        powers = FEW_POWERS if self.coarse else INSIDE if self.maker.plain else POWERS
+        sizes, start = KINDS[kind] * int(self._drawn(powers)), State(self._with_dead_units())
+        scale = source.scale * 2.0**sizes.pixels
+        if self.curves:  # kinks are elsewhere then
+            seen = pixels(source(self.rng, LARGEST)[0], source.scale).astype(np.float64)
+            state = magnified(self.net, self.maker.config, start, seen, sizes)
+            found = self._samples((kind, attempt, 0.0), Rescaled(source, scale), state)
+            return None if found is None else (found, scale)
+        drawn = self._samples(("inside", attempt, 0.0), source, start)
+        if drawn is None:
+            return None
+        state, x, y, _, order = drawn
+        seen = pixels(x, source.scale).astype(np.float64)
+        return (magnified(self.net, self.maker.config, state, seen, sizes), x, y, [], order), scale
+
+    def _steepened(self, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
+        """Samples, and their scale, at a state at which activations see their whole range."""
+        seen = pixels(source(self.rng, LARGEST)[0], source.scale).astype(np.float64)
+        state = steepened(self.net, self.maker.config, State(self.trained), seen, self.before, self.rng)
+        drawn = self._samples(("steep", attempt, 0.0), source, state)
+        return None if drawn is None else (drawn, source.scale)
+
+    def _sharpened(self, kind: str, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
+        """Samples, and their scale, at a state whose logits have the wanted size."""
+        drawn = self._samples(("plain", attempt, 1.0), source, State(self.trained))
+        if drawn is None:
+            return None
+        state, x, _, entering, order = drawn
+        state, y = sharpened(self.net, kind, state, entering[-1], self.coarse, self.rng)
+        return (state, x, y, entering, order), source.scale
+
+    def _scaled_case(self, kind: str, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
+        """Samples, and their scale, whose squared errors are near zero, or huge."""
+        powers = FEW_POWERS if self.coarse else MORE_POWERS if self.maker.plain else POWERS
+        power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(powers))
+        start, scale = State(self.trained), source.scale * power
+        if self.curves and not source.outputs and power < 1:  # inputs that are targets are scaled, and so all changes
+            drawn = self._samples(("plain", attempt, power), Rescaled(source, scale), self._scaled(start, power))
+        else:
+            drawn = self._samples(("plain", attempt, 1.0), source, start)
+            drawn = None if drawn is None else (self._scaled(drawn[0], power), *drawn[1:])
+        if drawn is None:
+            return None
+        state, x, y, entering, order = drawn
+        is_binary = isinstance(self.net.loss, BCEWithLogitsLoss)
+        y = y * y.dtype.type(power) if y.ndim == 2 and not is_binary else y
+        # targets, or inputs that are targets, go with the outputs
+        stays = self.curves and (y.ndim == 2 or power > 1)
+        return (state, x, y, entering, order), source.scale if stays else scale
+
+    def _samples(self, key: tuple[str, int, float], source: SampleSource, start: State) -> _Samples | None:
+        """State near `start`, samples, labels and activations, the same for all kinds with this key; None if no samples
+        suit. Activations are those that "plain" samples have.
+
+        key : kind of the start, number of the attempt, and power of two of the samples' scale.
+        """
+        if key not in self.drawn:
+            n = min(self.maker.config.batch_size or LARGEST, self.maker.distinct, LARGEST)
+            # masks belong to places in the order: with them samples are stored in that order
+            is_shuffled = bool(self.rng.integers(2)) and not self.net.is_random
+            order = Order(int(self.rng.integers(2**32)), self._epoch(), n, is_shuffled)
+            places = places_in(self.net, order, 0, n)
+            try:
+                state, x, y = self.maker.suited.find(start, n, source, places)
+            except (TooManyKinks, Unfit):
+                self.drawn[key] = None
+            else:
+                reference = ReferenceTrainer(self.net, self.maker.config, state)
+                seen = pixels(x, source.scale).astype(np.float64)
+                entering = reference.activations(seen, places) if self.is_classifier and key[0] == "plain" else []
+                self.drawn[key] = state, x, y, entering, order
+        return self.drawn[key]
+
+    def _with_dead_units(self) -> np.ndarray:
+        """Parameters at which some units before a ReLU are 0 for all samples, as in trained nets."""
+        params, net = self.trained.copy(), self.net
+        for place in param_slices(net):
+            bias, after = params[place.start : place.stop], place.layer + 1
+            if place.name.endswith("bias") and after <= self.last and isinstance(net.layers[after], ReLU):
+                bias[self.rng.permutation(len(bias))[: len(bias) // DEAD]] = -NEVER
+        return params
+
+    def _before(self, layer: int) -> int | None:
+        """Number of the trained layer whose outputs, scaled, enter a layer; None if there is none."""
+        trained = {place.layer for place in param_slices(self.net)}
+        found = next((i for i in range(layer - 1, -1, -1) if i in trained or i in self.curves), None)
+        return found if found in trained else None
+
+    def _epoch(self) -> int:
+        """An epoch with losses."""
+        every = self.maker.config.loss_every
+        return every * int(self.rng.integers(1, (2**32 - 1) // every)) - 1
+
+    def _drawn(self, between: tuple[float, float]) -> float:
+        """Number between two, by its logarithm; whole if both are."""
+        drawn = float(np.exp(self.rng.uniform(*np.log(between))))
+        return round(drawn) if all(isinstance(each, int) for each in between) else drawn
+
+    def _scaled(self, state: State, power: float) -> State:
+        """State whose biases are scaled, or all parameters of the last layer after a curve."""
+        params = state.params.copy()
+        for name, tensor in views(self.net, params).items():
+            if name.startswith(f"{self.net.names[self.last]}.") if self.curves else name.endswith("bias"):
+                tensor *= params.dtype.type(power)
+        return state.but(params=params)
+
+    def _step(
+        self, state: State, data: Dataset, before: list[np.ndarray], places: Places | None
+    ) -> ReferenceStep | None:
+        """The step on these samples, or None if the witness misses a third of what it may be off by.
+
+        before : `activations` of the samples before the last layer was changed; empty if other layers were, too.
+        places : of the samples, if the net draws masks.
+        """
+        maker, net, precision, n = self.maker, self.net, self.maker.precision, len(data.train_x)
+        reference = ReferenceTrainer(net, maker.config, state)
+        x, y = pixels(data.train_x, data.scale).astype(np.float64), data.train_y
+        last = len(net.layers) - 1
+        entering = [*before[:-1], *(reference.leaving(last, a, places) for a in before[last : last + 1])]
+        entering = entering or reference.activations(x, places)
+        results = reference.gradients(x, y, entering=entering, places=places)
+        loss, gradient = results[0], results[2]
+        uncertainty, off, largest = np.zeros(net.param_count), 0.0, 0.0
+        if self.is_classifier:
+            assert y is not None
+            logits = entering[-1]
+            if not np.all(has_clear_argmax(net, logits, precision)):
+                return None
+            largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
+            uncertainty, off = of_probabilities(reference, entering, y, precision, self.rng, places)
+        else:
+            target = reference.target(x, y)
+            if not np.all(has_clear_sign(net, entering[-1], target, precision)):
+                return None
+            uncertainty, off = of_residuals(reference, entering, target, precision, self.rng, places)
+        if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
+            return None
+        bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
+        wanted, unsure = views(net, gradient), views(net, uncertainty)
+        if len(maker.config.optimizer.slots) > 1 and any(
+            not np.sqrt(np.mean(unsure[name] ** 2)) <= np.sqrt(np.mean(wanted[name] ** 2)) / UNSURE for name in wanted
+        ):
+            return None  # a division by the root of a gradient's squares is far from linear in its error
+        for found_loss, found, reserve in plain_gradients(net, data, state.params, precision, places):
+            if not abs(found_loss - loss) * reserve <= allowed:
+                return None
+            for name, tensor in views(net, found).items():
+                scale = np.abs(wanted[name]) + unsure[name] / bounds[name]
+                if not distance(tensor, wanted[name], scale) * reserve <= bounds[name]:
+                    return None
+        made = 0 if maker.config.steady else maker.moments.moment(n, 1)
+        step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
+        return maker.with_slots(step)

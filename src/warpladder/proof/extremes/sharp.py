@@ -1,0 +1,60 @@
+"""States whose last layer gives logits of a wanted size: of samples nearly learnt or far from it, and logits that all
+lie below zero or above it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...nets import Net
+from ...nets.params import param_slices
+from ...trainers.base import State
+
+LEVELS = {"nearly learnt": (1e-3, 1e-1), "learnt": (1e-6, 1e-5)}  # losses of samples
+SPREAD = 5.0, 20.0  # logits of mixed samples
+HUGE = 60.0, 2e4  # logits of samples far from learnt
+LESS_HUGE = 60.0, 1e3  # in a coarse format
+BEYOND = 100.0, 300.0  # by which all logits are below zero or above it: exp of any of them is 0 or infinite in float32
+
+
+def sharpened(
+    net: Net, kind: str, state: State, logits: np.ndarray, is_coarse: bool, rng: np.random.Generator
+) -> tuple[State, np.ndarray]:
+    """State whose last layer gives logits of the wanted size, and labels (n,) to match.
+
+    logits : (n, classes) of the state before.
+    """
+    n, classes = len(logits), net.out_shape[0]
+    params = state.params.copy()
+    last = param_slices(net)[-1]
+    if len(last.shape) > 1:  # no bias that could favour a class
+        w, b, kind = params[last.start : last.stop], params[:0], "mixed"
+    else:
+        w, b = (params[place.start : place.stop] for place in param_slices(net)[-2:])
+    c = int(rng.integers(classes))
+    some = np.where(rng.random(n) < 0.5, logits.argmax(axis=1), rng.integers(0, classes, n))
+    if kind == "mixed":
+        factor = _drawn(SPREAD, rng) / max(float(np.sqrt(np.mean(logits**2))), 1e-6)
+        w *= params.dtype.type(factor)
+        b *= params.dtype.type(factor)
+        labels = some
+    elif kind in LEVELS:
+        rest = np.delete(logits, c, axis=1)
+        gap = np.log(np.exp(rest - rest.max()).sum(axis=1)) + rest.max() - logits[:, c]
+        b[c] += float(np.mean(gap)) - np.log(_drawn(LEVELS[kind], rng))
+        labels = np.full(n, c)
+    elif kind == "below zero":
+        b -= _drawn(BEYOND, rng) + float(logits.max())
+        labels = some
+    elif kind == "above zero":
+        b += _drawn(BEYOND, rng) - float(logits.min())
+        labels = some
+    else:
+        b[c] += _drawn(LESS_HUGE if is_coarse else HUGE, rng) + float(np.ptp(logits))
+        labels = np.where(rng.random(n) < 1 / 8, c, (c + rng.integers(1, classes, n)) % classes)
+    return state.but(params=params), labels.astype(np.int32)
+
+
+def _drawn(between: tuple[float, float], rng: np.random.Generator) -> float:
+    """Number between two, by its logarithm."""
+    return float(np.exp(rng.uniform(*np.log(between))))
