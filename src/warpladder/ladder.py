@@ -199,7 +199,7 @@ def is_peer(rung: Rung) -> bool:
 
 
 def outside(rung: Rung) -> bool:
-    """True if a rung comes from outside the package, with options or without: its proofs are never cached."""
+    """True if a rung, with any options, is not the package's own: its proofs are never cached."""
     base = rung.base
     ours = any(base is known.base for known in LADDER + PEERS)
     return not ours or not (rung is base or _alike(rung, base.but(**rung.options.chosen())))

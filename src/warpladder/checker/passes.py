@@ -237,7 +237,7 @@ class Pass:
 
 
 def _names(arguments: tuple[Argument, ...]) -> Iterator[str]:
-    """Names of the arrays among the arguments."""
+    """Names of the arrays among a launch's arguments."""
     for argument in arguments:
         if isinstance(argument, Mapping):
             yield from _names(tuple(argument.values()))

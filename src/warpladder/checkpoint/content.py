@@ -159,7 +159,7 @@ class Checkpoint:
 
     @property
     def made(self) -> int:
-        """Number of updates so far."""
+        """Number of optimizer updates so far, with those before the run."""
         return self.updates + (self.epoch * self.config.steps(self.data.samples) if self.epoch else 0) + self.step
 
 

@@ -59,7 +59,7 @@ class NetPlan:
 
 
 def net_plan(hardware: str, records: list[Record]) -> NetPlan:
-    """Plan of these choices."""
+    """Plan of a net from a tuner's choices."""
     ops = tuple(record for record in records if isinstance(record, OpPlan))
     return NetPlan(hardware, ops, tuple(record for record in records if isinstance(record, ProductPlan)))
 

@@ -195,7 +195,7 @@ def _ambiguous(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any]) 
 
 
 def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:
-    """Array of a tensor in a safetensors file."""
+    """NumPy array of a tensor in a safetensors file; bfloat16 becomes float32."""
     kind = tensor["dtype"]
     if kind not in _TYPES:
         raise CheckpointError(f"{source!r}: {name} has type {kind} where one of {', '.join(_TYPES)} is wanted")

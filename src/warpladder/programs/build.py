@@ -104,7 +104,7 @@ def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
 
 
 def compile_alone(sources: ProgramFiles, options: ProgramOptions) -> None:
-    """Compile files without linking them; `KernelError` with the compiler's first error."""
+    """Compile files without linking them. Raises `KernelError` with the compiler's first error."""
     with _objects(sources, options, f"alone-{next(iter(sources.files)).stem}"):
         pass
 
@@ -116,7 +116,7 @@ def _flags(sources: ProgramFiles, options: ProgramOptions) -> list[str]:
 
 
 def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
-    """Flags of a program's files and of the precompiled headers."""
+    """Compiler flags of a program's files and of the precompiled headers."""
     polls = POLLS.get(mode, ()) if any(has_volatile(s.text) for s in sources.files.values()) else ()
     flags = [flag for flag in KERNEL_FLAGS[mode] if flag not in _SLOW]
     return [*ALWAYS, *polls, *flags, f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}", f"-I{HEADERS}",
@@ -125,7 +125,7 @@ def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
 
 @contextmanager
 def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Iterator[list[Path]]:
-    """Objects of the named files in a folder that is removed afterwards."""
+    """Context with the paths of the named files' objects, in a folder that is removed afterwards."""
     flags = _flags(sources, options)
     place = folder() / f"{name}-{os.getpid()}"
     place.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def _linked(name: str, arguments: list[str]) -> Path:
 
 @cache
 def _headers_made(common: tuple[str, ...]) -> Path:
-    """Folder with headers/program.h precompiled."""
+    """Path of the folder with headers/program.h precompiled."""
     flags = list(common)
     name = f"headers-{key(_own_digest(), *flags)}/program.h.gch"
     return made(

@@ -87,9 +87,9 @@ class ProgramFiles:
         return whole.hexdigest()[:20]
 
     def uses_cuda(self, path: Path) -> bool:
-        """True if nvcc compiles a file, or if it includes a header of CUDA, directly or by headers of its own.
+        """True if nvcc compiles a file, or if it includes a header of CUDA, directly or through its own headers.
 
-        A host compiler gets other files of a program, and they may define names that CUDA has.
+        Other files are for a host compiler, and may define names of CUDA.
         """
         if path.suffix in (".cu", ".cuh"):
             return True

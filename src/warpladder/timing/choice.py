@@ -40,7 +40,7 @@ def contenders(net: Net, config: TrainConfig, peers: str = "best", quick: bool =
         Net and settings: a peer's variant is listed only if it can train them on this machine.
     peers : {"best", "none", "all"}
     quick : bool
-        True leaves out variants that start slowly, in place of adding the next one.
+        True leaves out variants that start slowly; False lists the next variant too.
     """
     if peers not in PEER_CHOICES:
         raise RungError(f"peers wants {', '.join(PEER_CHOICES)}, got {shown(peers)}")
@@ -53,14 +53,14 @@ def contenders(net: Net, config: TrainConfig, peers: str = "best", quick: bool =
 
 
 def is_slow_to_start(rung: Rung) -> bool:
-    """True if a variant takes a minute or two to compile."""
+    """True if a variant takes a minute or more to compile."""
     return rung.name in SLOW_TO_START
 
 
 def _strongest(variants: list[Rung], net: Net, config: TrainConfig) -> list[Rung]:
-    """The first variant that can train here, and the next one too if the first may have no time to start.
+    """List of the first variant that can train here, and of the next one if the first starts slowly.
 
-    The last where none can, so that a climb lists its reason.
+    If no variant can train, the last one, so that a climb lists its reason.
     """
     able = [each for each in variants if _can_train(each, net, config)]
     return able[: 1 + is_slow_to_start(able[0])] if able else variants[-1:]

@@ -45,7 +45,7 @@ class ClimbLimit:
 
     @property
     def end(self) -> float:
-        """Time of `perf_counter` of the limit."""
+        """Time of `perf_counter` at which the limit is reached."""
         return self.began + self.seconds
 
     @property

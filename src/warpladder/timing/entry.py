@@ -184,7 +184,7 @@ class TimedEntry:
 
     @property
     def tests(self) -> float:
-        """Estimated seconds of the passes over the test samples: two short ones, a long one, or none."""
+        """Estimated seconds of the passes over the test samples: two short passes, one long pass, or none."""
         is_long = self.test_pass >= self.task.budget
         if not self.task.is_scored or (is_long and not self.is_affordable):
             return 0.0
@@ -245,6 +245,6 @@ def user_place(error: BaseException, path: str | None) -> str:
 
 
 def line(text: str) -> str:
-    """One printable line of at most 600 characters."""
+    """Text as one printable line of at most 600 characters."""
     text = " ".join(text.split())
     return "".join(c if c.isprintable() else "?" for c in text)[:600]

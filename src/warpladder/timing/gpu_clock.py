@@ -14,7 +14,7 @@ SM = 1  # NVML_CLOCK_SM
 
 
 class ClockReading(NamedTuple):
-    """Clock of a GPU's multiprocessors in MHz, and the reasons why it is lowered, in words."""
+    """Clock of a GPU's multiprocessors in MHz, and the names of the reasons why it is lowered."""
 
     mhz: float
     slowed: tuple[str, ...] = ()

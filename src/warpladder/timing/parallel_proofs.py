@@ -112,7 +112,7 @@ class ConcurrentProofs:
             self._signal(GO_ON, is_paused=False)
 
     def drop(self, names: set[str]) -> None:
-        """End the proofs of these rungs, or do not begin them; `next` returns no verdict of theirs."""
+        """End the proofs of these rungs, or prevent their start; `next` returns no verdict for them."""
         with self._running:
             self.waiting -= names
             self._dropped |= names
@@ -146,13 +146,15 @@ class ConcurrentProofs:
                     child.kill()
 
     def _running_seconds(self) -> float:
-        """Seconds of a clock that stands still while processes are stopped."""
+        """Seconds of a clock that does not run while the processes are paused."""
         with self._running:
             now = perf_counter()
             return (self._stopped_at if self._is_paused and CAN_PAUSE else now) - self._stopped * CAN_PAUSE
 
     def _output(self, process: subprocess.Popen[str], text: str | None) -> str:
-        """Output of a process that gets a text; `TimeoutExpired` once it has run for LIMIT seconds."""
+        """Output of a process after `text` was sent to it. Raises `TimeoutExpired` after LIMIT seconds without
+        pauses.
+        """
         end = self._running_seconds() + LIMIT
         while (left := end - self._running_seconds()) > 0:
             with suppress(subprocess.TimeoutExpired):
@@ -200,7 +202,7 @@ class ConcurrentProofs:
         return Checked(checked.passed, checked.error, checked.bound, checked.reason + cut, checked.seconds)
 
     def _begin(self, name: str) -> subprocess.Popen[str] | None:
-        """Process that waits for its order, started when the proofs are not paused; None if this proof is to end."""
+        """Process that waits for its order, started when the proofs are not paused; None if this proof was ended."""
         package = str(Path(__file__).parents[2])
         place = f"import sys; sys.path.insert(0, {package!r})"
         program = f"{place}; from warpladder.timing.parallel_proofs import child; child()"

@@ -25,7 +25,7 @@ class ProofsAhead:
     cost : function of an entry: sort key of its proof, 0 for a stored one.
     report : called with the present activity.
     unproven : names of rungs whose process ended without a verdict.
-    dropped : names of those among them whose process was ended before its verdict.
+    dropped : names of unproven rungs whose process was ended before its verdict.
     """
 
     def __init__(self, task: ClimbTask, cost: Callable[[TimedEntry], int], report: Callable[[str], None]) -> None:
@@ -58,10 +58,10 @@ class ProofsAhead:
             self._report()
 
     def prove(self, entry: TimedEntry, others: list[TimedEntry], until: float) -> None:
-        """Prove a peer in a process that can be ended, if one can prove it, and wait for its verdict.
+        """Prove a peer in a separate process if possible, and wait for its verdict.
 
-        others : whose verdicts may come meanwhile.
-        until : time of `perf_counter` at which its proof is given up.
+        others : further entries whose verdicts are stored meanwhile.
+        until : time of `perf_counter` at which the proof is ended.
         """
         if self._needs_process(entry):
             self._add([entry.rung])
@@ -70,7 +70,7 @@ class ProofsAhead:
         self.drop({entry.rung.name})
 
     def drop(self, names: set[str]) -> None:
-        """Give up these proofs, as far as they are under way."""
+        """End the proofs of these rungs that still run, and record the rungs as dropped."""
         names = names & self.waiting
         if self._proofs is not None and names:
             self.unproven |= names
@@ -104,7 +104,7 @@ class ProofsAhead:
         all are being proven, wait for one.
 
         until : time of `perf_counter` after which it does not wait.
-        has_rungs : True if `until` ends the proofs of peers alone, and it waits for those of rungs.
+        has_rungs : True if `until` applies only to peers, and the proofs of rungs are waited for.
         """
         for _ in self.verdicts(left, 0.0 if CAN_PAUSE else until):
             pass

@@ -174,9 +174,9 @@ class ClimbSchedule:
             entry.stage += 1
 
     def _give_up_if_late(self, entry: TimedEntry, left: list[TimedEntry]) -> None:
-        """Give up an entry without time left: in a whole climb a peer, never a rung; in a first look any.
+        """Give an entry up if no time is left for it: in a quick climb any entry, else only a peer.
 
-        left : entries whose turn comes later.
+        left : entries with a later turn.
         """
         if self.is_quick:
             if not self._has_time(entry):
@@ -203,22 +203,23 @@ class ClimbSchedule:
         return entry.left(proof + self._start(entry), SETTLE, self._more()) + self._rest() <= self.limit.left
 
     def _start(self, entry: TimedEntry) -> float:
-        """Estimated seconds of a peer's start in a whole climb."""
+        """Estimated seconds to start a peer; 0 in a quick climb."""
         return 0.0 if self.is_quick else LONG_START if is_slow_to_start(entry.rung) else START
 
     def _more(self) -> int:
-        """Repetitions after the first that a climb makes at least."""
+        """Fewest repetitions of a climb after the first."""
         return 0 if self.is_quick else min(self.task.repeats, LEAST_REPEATS) - 1
 
     def _rest(self) -> float:
-        """Estimated seconds until what was begun can end, without training; in a whole climb all rungs count as
-        begun.
+        """Estimated seconds to finish the entries already begun, without training for the accuracy.
+
+        In a climb without `is_quick` all rungs are treated as begun.
         """
         begun = [each for each in self._alive() if each.seconds or not (self.is_quick or is_peer(each.rung))]
         return sum(each.left(0.0, SETTLE, self._more(), is_trained=False) for each in begun)
 
     def _peers_end(self) -> float:
-        """Time of `perf_counter` at which proofs of peers are ended, so that the others can be timed in time."""
+        """Time of `perf_counter` at which proofs of peers are ended, to leave time to time the other entries."""
         return min(self.limit.proofs_end, self.limit.end - self._rest() - START)
 
     def _is_proven(self, entry: TimedEntry) -> bool:

@@ -24,7 +24,7 @@ TRAINING = 10  # limit of training for the test accuracy, in budgets of one repe
 
 
 def kinds(net: Net, config: TrainConfig) -> list[type]:
-    """The classes of a net's layers, of the optimizer and of the schedule."""
+    """Classes of a net's layers, of the optimizer and of the schedule."""
     return [type(thing) for thing in (*net.layers, config.optimizer, config.schedule)]
 
 

@@ -260,7 +260,7 @@ class TrainingLoop:
         )  # fmt: skip
 
     def _tensors(self, state: State) -> dict[str, np.ndarray]:
-        """Parameters and buffers of a state by name."""
+        """Parameters and buffers of a state, as arrays by name."""
         net = self.trainer.net
         return tensors(net, state.params, state.buffers_of(net))
 

@@ -102,7 +102,9 @@ def resolve_task(request: RunRequest) -> ResolvedTask:
 
 
 def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Dataset, TrainConfig]:
-    """Net, stored data set and settings of a request; `before` is the checkpoint to resume, or None."""
+    """Net, data set before standardisation, and settings of a request; `before` is the checkpoint to resume, or
+    None.
+    """
     name = request.net if isinstance(request.net, str) else getattr(request.net, "name", "")
     given = request.config if request.config is not None or before is None else before.config
     config = resolve_config(name, given, request.settings, getattr(request.data, "name", request.data))

@@ -111,7 +111,7 @@ def _timed(device: Device, level: AnyLevel, size: int, best: float | None) -> Ti
 
 
 def _peak(device: Device, level: AnyLevel) -> float:
-    """FLOP/s of the level's unit in its precision; NaN for a device that is this CPU."""
+    """Peak FLOP/s of the level's unit in its precision; NaN for the emulator on this CPU."""
     peaks = device.limits.peaks
     return math.nan if peaks is None else peaks.of(level.precision.name, level.unit)
 

@@ -55,7 +55,7 @@ class Level:
         return min(1.0, 1 / (4 * self.loads))
 
     def lacks(self, device: Device, n: int, k: int) -> str | None:
-        """Reason why the level cannot run on a device, or for a number of columns and terms; None if it can."""
+        """Reason why the level cannot run on a device, or with n columns and k terms; None if it can."""
         if n % self.multiple or k % self.multiple:
             return f"wants n and k to be multiples of {self.multiple}, and they are {n} and {k}"
         return None

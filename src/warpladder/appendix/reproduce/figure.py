@@ -1,4 +1,4 @@
-"""One figure of a report, with its unit; and marks for dataclass fields that only a TOML file or only a results file
+"""Figure of a report, with its unit; and marks for dataclass fields that only a TOML file or only a results file
 has.
 """
 

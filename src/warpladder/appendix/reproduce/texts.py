@@ -33,7 +33,7 @@ class Figures:
     quick: bool
 
     def places(self, name: str) -> list[tuple[str, str]]:
-        """(place, measure) of each alternative of a figure."""
+        """Pairs (place, measure) of the alternatives of a figure."""
         return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]
 
     def lookup(self, name: str) -> Value | None:

@@ -23,7 +23,7 @@ class Gram:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """Number of classes of the training samples."""
         return len(self.ranges)
 
     def count(self, i: int) -> int:

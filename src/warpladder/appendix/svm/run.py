@@ -152,7 +152,7 @@ def _plan(train: FeaturePart, test: FeaturePart, settings: SvmSettings, limit: i
 
 
 def _read(train: FeaturePart, test: FeaturePart, plan: FitPlan, stages: Stages) -> tuple[np.ndarray, np.ndarray]:
-    """Training samples, class after class, and test samples: (samples, width) float32 each."""
+    """Training samples, class after class, and test samples, as arrays (samples, width) float32."""
     place = np.full(len(train.labels), -1)
     place[plan.rows[np.argsort(plan.labels, kind="stable")]] = np.arange(len(plan.rows))
     with stages.stage("read", "training features") as report:

@@ -1,4 +1,4 @@
-"""`train --log-dir`: each epoch's figures as TensorBoard's event files."""
+"""Writer of `train --log-dir`: each epoch's figures as TensorBoard's event files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`climb --sweep`: rungs once for each value of an option, and tasks once for each value of a setting."""
+"""Sweeps of `climb --sweep`: rungs once for each value of an option, and tasks once for each value of a setting."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int, separa
 
 
 def _first_line(reader: Reader, content: memoryview) -> bytes:
-    """First line that is not blank."""
+    """First line of a table's text that is not blank, as bytes."""
     text = bytes(content).removeprefix(b"\xef\xbb\xbf").lstrip()
     found = _LINE_END.search(text)
     end = found.start() if found else len(text)

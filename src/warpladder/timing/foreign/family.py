@@ -1,4 +1,4 @@
-"""A process and all its descendants, found by a mark in their environment."""
+"""Family of a process and all its descendants, found by a mark in their environment."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ class Unknown:
 
 
 def send(channel: socket.socket, value: Any) -> None:
-    """Send a value: numbers, text, arrays, `StepLog`, `State`, `Order`, and lists, tuples and mappings of them."""
+    """Send a value through a channel: numbers, text, arrays, `StepLog`, `State`, `Order`, and lists, tuples and
+    mappings of these.
+    """
     arrays: list[np.ndarray] = []
     tree = _tree(value, arrays)
     text = json.dumps([tree, [[array.dtype.str, array.shape] for array in arrays]]).encode()

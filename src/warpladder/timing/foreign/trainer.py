@@ -84,7 +84,7 @@ class ForeignTrainer(Trainer):
         return self._call("facts", "spans")
 
     def texts(self) -> dict[str, tuple[str, ...]]:
-        """Source lines by name, as `source_text.texts` gives them."""
+        """Source lines of the trainer's code by name, as from `source_text.texts`."""
         return {str(name): tuple(map(str, lines)) for name, lines in self._call("sources").items()}
 
     def close(self) -> None:

@@ -209,7 +209,7 @@ MEASURES = ("flops", "least", "bytes", "floats", "peak", "least_seconds", *LAUNC
 
 @dataclass(frozen=True)
 class FactsFound(Found):
-    """Figures that were counted for a step."""
+    """Figures counted for a training step."""
 
     counted: Counted
 

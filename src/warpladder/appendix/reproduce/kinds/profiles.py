@@ -161,7 +161,7 @@ class Profiled(Found):
 
 
 def _figure(found: Profile, what: str, rest: str) -> float | None:
-    """One figure of a profile."""
+    """Figure of a profile by its measure `what` and the name after the colon, `rest`; None if it was not measured."""
     kernels = _kernels(found)
     if what in ("memory", "transfers"):
         wanted = [size for name, size in getattr(found, what).items() if rest in ("", name)]
