@@ -215,6 +215,11 @@ def test_scikit_learns_checks():
 
 
 @pytest.mark.slow
+def test_scikit_learns_checks_on_a_rung_in_float64():
+    assert failures(MLPClassifier(rung="numpy:precision=fp64")) == {}
+
+
+@pytest.mark.slow
 def test_scikit_learns_checks_on_a_rung():
     """Two checks want float64's 1e-7 of weights against repeated samples, and float32 is below 1e-6."""
     for name, why in failures(MLPClassifier(rung="numpy")).items():

@@ -6,6 +6,7 @@ It imports train and what train imports; the core never imports it. Begin with p
 from __future__ import annotations
 
 from .classifier import MLPClassifier
+from .images import CNNClassifier
 from .regressor import MLPRegressor
 
-__all__ = ["MLPClassifier", "MLPRegressor"]
+__all__ = ["CNNClassifier", "MLPClassifier", "MLPRegressor"]

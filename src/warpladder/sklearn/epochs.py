@@ -14,7 +14,6 @@ from ..nets import Net
 from ..ops.loss import reference as losses
 from ..rungs.base import Rung
 from ..trainers.base import State, Trainer
-from .network import coefs_of, flat_weights
 from .samples import Samples
 
 LEAST_RATE = 1e-6  # smallest adaptive rate, which ends the fit
@@ -43,20 +42,20 @@ class Fit:
     ) -> None:  # fmt: skip
         self.model, self.net, self.config, self.rung = model, net, config, rung
         self.held, self.incremental, self.stopped = held, incremental, False
-        x = _narrow(samples.x)
-        self.held_x = None if held is None else _narrow(held.x)
+        x = _narrow(samples.x, net)
+        self.held_x = None if held is None else _narrow(held.x, net)
         self.seen = (None, None, None) if held is None else (held.x, model._seen(held.goals), held.weight)
         self.mean_weight = samples.mean_weight
         self.data = Dataset("X", x, samples.goals, x[:0], None, train_weight=samples.weight)
         if held is not None:
             model.validation_loss_curve_ = []
-        weights = flat_weights(net, model.coefs_, model.intercepts_)
+        weights, buffers = model._weights(net)
         slots, updates, rate = {}, 0, model.learning_rate_init
         if incremental and hasattr(model, "_slots"):
             slots, updates, rate = model._slots, model._updates, model._rate
         self.loss_factor, self.gradient_factor = model._factors()
         self.rate = rate
-        self.trainer = self._trainer(State(weights, slots, updates))
+        self.trainer = self._trainer(State(weights, slots, updates, buffers))
         self.penalty = self._penalty(weights)
 
     def run(self) -> None:
@@ -121,7 +120,7 @@ class Fit:
                 "preprocessed."
             ) from DivergedError(f"loss {loss} in epoch {model.n_iter_ + 1} on rung {self.rung.name!r}")
         before, self.penalty = self.penalty, self._penalty(state.params)
-        model.coefs_, model.intercepts_ = coefs_of(self.net, state.params, model.n_outputs_)
+        model.coefs_, model.intercepts_ = model._arrays(self.net, state.params, state.buffers)
         model.n_iter_ += 1
         model.t_ += samples
         # scikit-learn adds each batch's penalty; this is the mean of the penalties at both ends of the epoch.
@@ -132,7 +131,7 @@ class Fit:
 
     def _penalty(self, params: np.ndarray) -> float:
         """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's loss."""
-        coefs, _ = coefs_of(self.net, params, self.model.n_outputs_)
+        coefs, _ = self.model._arrays(self.net, params, None)
         batch = self.config.batch(len(self.data.train_x)) * self.mean_weight
         return 0.5 * self.model.alpha * sum(float(np.square(coef, dtype=np.float64).sum()) for coef in coefs) / batch
 
@@ -159,10 +158,10 @@ class Fit:
         return rate
 
 
-def _narrow(x: np.ndarray) -> np.ndarray:
-    """Features (samples, features) as float32. Raises `ValueError` if they leave its range."""
+def _narrow(x: np.ndarray, net: Net) -> np.ndarray:
+    """Features (samples, features) as float32 (samples, *in_shape). Raises `ValueError` if they leave its range."""
     with np.errstate(over="ignore"):
         found = np.ascontiguousarray(x, np.float32)
     if not np.isfinite(found).all():
         raise ValueError("X holds numbers beyond the range of float32, in which rungs train: scale the features")
-    return found
+    return found.reshape(-1, *net.in_shape)

@@ -91,6 +91,20 @@ class RungPerceptron(BaseMultilayerPerceptron):
     def _net(self, units: list[int]) -> Net:
         """Net of a perceptron with these widths, from features to outputs."""
 
+    def _weights(self, net: Net) -> tuple[np.ndarray, np.ndarray | None]:
+        """Flat parameters (param_count,) and running statistics (buffer_count,) of the net, or None without any."""
+        from .network import flat_weights
+
+        return flat_weights(net, self.coefs_, self.intercepts_), None
+
+    def _arrays(
+        self, net: Net, params: np.ndarray, buffers: np.ndarray | None
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """coefs_ and intercepts_ of these flat parameters and running statistics."""
+        from .network import coefs_of
+
+        return coefs_of(net, params, self.n_outputs_)
+
     def _factors(self) -> tuple[float, float]:
         """Ratio of scikit-learn's loss to the net's, and of the gradients."""
         return 1.0, 1.0
