@@ -40,7 +40,8 @@ int main(int argc, char** argv) {
     cudaMemcpy(c, dc, sizeof c, cudaMemcpyDeviceToHost);
     printf("%g %g %s\\n", c[1], c[999], cudaGetErrorString(cudaGetLastError()));
     cudaFree(da), cudaFree(db), cudaFree(dc);
-    return argc;
+    volatile int code = argc;
+    return code;
 }
 """
 

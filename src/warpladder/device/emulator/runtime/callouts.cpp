@@ -32,7 +32,9 @@ static void volatile_read(void* p, unsigned size, const void* code) { volatile_a
 static void volatile_write(void* p, unsigned size, const void* code) { volatile_access(p, size, true, code); }
 #else
 static void access(void*, size_t, bool, const void*) {}
-static void volatile_read(void* p, unsigned size, const void* code) { poll(self(), p, size < 8 ? size : 8, code); }
+static void volatile_read(void* p, unsigned size, const void* code) {
+    if (current) poll(self(), p, size < 8 ? size : 8, code);  // host code has volatile variables too
+}
 static void volatile_write(void*, unsigned, const void*) {}
 #endif
 
