@@ -234,6 +234,8 @@ def test_a_correct_program_passes_the_check(programs):
         ("#include <GL/glut.h>\nint main(int n, char** a) {\n cudaSetDevice(0);\n glutInit(&n, a); }",
          "program.cu:4: glutInit is of OpenGL, which cannot be emulated"),
         ("#include <GL/gl.h>\nint main() { glBogus(); }", "program.cu:2: glBogus is of OpenGL, which cannot be"),
+        ("cudaIpcMemHandle_t handle;\nint main() {}", "program.cu:1: cudaIpcMemHandle_t is no name of CUDA"),
+        ("int main() { int* x;\ncudaMaloc(&x, 4); }", "cudaMaloc is no name of CUDA .* mean 'cudaMalloc'"),
         ('#include "mine.h"\nint main() {}', r"program.cu:1: there is no header mine.h; -I names its folder"),
         ("int main() {\n nothing(); }", r"program.cu:2: 'nothing' was not declared"),
         ("int other(); int main() { return other(); }", "calls other"),
@@ -244,6 +246,16 @@ def test_a_correct_program_passes_the_check(programs):
 def test_what_is_not_there_is_named_in_one_line(programs, text, message):
     with pytest.raises(KernelError, match=message):
         programs.run(text)
+
+
+def test_a_file_without_cuda_gets_none_of_its_names(tmp_path, capfd):
+    (tmp_path / "main.cu").write_text('#include <cstdio>\nfloat own();\nint main() { printf("%g", own()); }\n')
+    (tmp_path / "own.cpp").write_text(
+        "#include <assert.h>\nstruct float4 { float a; };\ntemplate <class T> T first(int n) { assert(n > 0); return "
+        "float4{3}.a; }\nfloat own() { return first<float>(1); }\n"
+    )
+    outcome = run([tmp_path / "main.cu", tmp_path / "own.cpp"], ProgramOptions(find("T4")), limit=300)
+    assert (outcome.code, capfd.readouterr().out) == (0, "3")
 
 
 def test_the_command_line_passes_on_what_the_program_returns(tmp_path):

@@ -39,6 +39,8 @@ HERE = Path(__file__).resolve().parent
 _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
 
 
+#: Folders of headers that a file without CUDA's names is compiled without: they have an assert.h for kernels.
+_EMULATED = (f"-I{HERE / 'headers'}", f"-I{HEADERS}", f"-I{OWN}", f"-I{EMULATED}")
 #: Flags of single kernels that programs omit: they leave a loop's variables in memory, and programs run longer.
 _SLOW = ("-fira-region=one", "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-move-loop-invariants")
 #: Pattern of headers of NVIDIA's libraries and of device code that the emulator lacks.
@@ -119,8 +121,7 @@ def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
     """Compiler flags of a program's files and of the precompiled headers."""
     polls = POLLS.get(mode, ()) if any(has_volatile(s.text) for s in sources.files.values()) else ()
     flags = [flag for flag in KERNEL_FLAGS[mode] if flag not in _SLOW]
-    return [*ALWAYS, *polls, *flags, f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}", f"-I{HEADERS}",
-            f"-I{OWN}", f"-I{EMULATED}"]  # fmt: skip
+    return [*ALWAYS, *polls, *flags, f"-DEMU_ARCH={arch}", *_EMULATED]
 
 
 @contextmanager
@@ -133,7 +134,11 @@ def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Itera
         named = _written(sources, place)
         headers = _headers_made(tuple(_common(sources, options.mode, 100 * options.gpu.major + 10 * options.gpu.minor)))
         with ThreadPoolExecutor(cores()) as pool:
-            jobs = [pool.submit(copy_context().run, _compiled, file, [f"-I{headers}", *flags]) for file in named]
+            jobs = [
+                pool.submit(copy_context().run, _compiled, (path, text), [f"-I{headers}", *flags]
+                            if sources.uses_cuda(path) else [flag for flag in flags if flag not in _EMULATED])
+                for path, text in named
+            ]  # fmt: skip
             yield [job.result() for job in jobs]
     finally:
         for file in place.iterdir():
@@ -199,9 +204,29 @@ def _driver_name(messages: str, place: str) -> str:
     """Name of the CUDA driver API in a compiler error at place FILE:LINE, or ""."""
     for line in messages.splitlines():
         match = _DRIVER.search(line)
-        if match and line.startswith(f"{place}:") and "error:" in line and re.search("declared|name a type", line):
+        is_unknown = "error:" in line and re.search("declared|name a type|conflicts", line)
+        if match and line.startswith(f"{place}:") and is_unknown:
             return match["name"]
     return ""
+
+
+#: Names of OpenGL and of CUDA's runtime and libraries in a message of the compiler.
+_OPENGL = re.compile(r"['‘](?P<name>(?:gl|glu|glut|glX|glew)[A-Z]\w*|GLU?T?_\w+|GL[a-z]+)['’]")
+_CUDA = re.compile(
+    r"['‘](?P<name>(?:cuda|curand|cublas|cufft|cusparse)[A-Z]\w*|(?:CURAND|CUBLAS|CUFFT|CUSPARSE)_\w+)['’]"
+)
+
+
+def _unknown(why: str) -> str:
+    """The compiler's reason; for a name of OpenGL or CUDA that is not declared, that it is not emulated."""
+    if not re.search("declared|name a type", why):
+        return why
+    if opengl := _OPENGL.search(why):
+        return f"{opengl['name']} is of OpenGL, which cannot be emulated"
+    if cuda := _CUDA.match(why):
+        hint = re.search(r"; did you mean .*", why)
+        return f"{cuda['name']} is no name of CUDA that is emulated here{hint[0] if hint else ''}"
+    return why
 
 
 def _called_from(messages: str) -> str:
@@ -228,10 +253,7 @@ def _first_error(messages: str, path: Path) -> str:
             driver = _driver_name(messages, place)
             if driver:
                 return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"
-            opengl = re.search(r"['‘](?P<name>(?:gl|glu|glut|glX|glew)[A-Z]\w*|GLU?T?_\w+|GL[a-z]+)['’]", match["why"])
-            if opengl and re.search("declared|name a type", match["why"]):
-                return f"{place}: {opengl['name']} is of OpenGL, which cannot be emulated"
-            return f"{place}: {match['why']}"
+            return f"{place}: {_unknown(match['why'])}"
     missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
     if missing:
         return f"{path} calls {missing['name']}, which is in none of the files: name the file with it too"
