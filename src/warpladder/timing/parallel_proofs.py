@@ -45,6 +45,10 @@ MOST = 16  # concurrent processes: each holds a copy of the data, and those of G
 STOP, GO_ON, END = (getattr(signal, name, None) for name in ("SIGSTOP", "SIGCONT", "SIGKILL"))
 CAN_PAUSE = STOP is not None
 
+#: Threads of BLAS in a process, whose proof is next to others: as many as cores would wait for each other. Products are
+#: then the same sums in another order.
+BLAS_THREADS = 4
+
 #: Waiting threads of BLAS and OpenMP sleep at once and leave the cores to other processes. It changes no bit.
 ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 
@@ -216,7 +220,7 @@ class ConcurrentProofs:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**child_environment(), SEED: str(run_seed())},
+                env={"OPENBLAS_NUM_THREADS": str(BLAS_THREADS), **child_environment(), SEED: str(run_seed())},
                 start_new_session=True,
             )
             self._children[process] = name

@@ -19,6 +19,7 @@ from ..device import gpu
 from ..ladder import is_peer
 from ..machine import facts as machine
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
+from ..trainers.kernelwise.where import why_not
 from .choice import from_the_fastest, is_slow_to_start
 from .climb_limit import GRACE, LEAST_REPEATS, ClimbLimit
 from .entry import TimedEntry, line
@@ -129,10 +130,7 @@ class ClimbSchedule:
 
     def _prove(self) -> None:
         """Prove, warm up and time once one rung after the other."""
-        left = sorted(self.entries, key=lambda each: (self.limit.is_set and is_peer(each.rung), self._proof_cost(each)))
-        if self.is_quick:
-            order = from_the_fastest(entry.rung for entry in left)
-            left = sorted(self.entries, key=lambda entry: order.index(entry.rung))
+        left = self._in_order()
         first = left[0]
         self.ahead.begin(left[1:], least=1 if self.is_quick else 2)
         while left:
@@ -160,6 +158,22 @@ class ClimbSchedule:
                         self._measure_peak()
             self._report(entry)
         self.ahead.end()
+
+    def _in_order(self) -> list[TimedEntry]:
+        """Entries in the order of their proofs, peers last if the climb has a limit.
+
+        A first look begins with the fastest. So does a climb with a GPU, whose processor then proves slow rungs and
+        peers in other processes; without a GPU it begins with the first rung of the ladder. Cheap proofs come first.
+        """
+        order = [entry.rung for entry in self.entries]
+        if self.is_quick or (self.limit.is_set and why_not(None) is None):
+            order = from_the_fastest(order)
+
+        def key(entry: TimedEntry) -> tuple[bool, int, int]:
+            cost = 0 if self.is_quick else self._proof_cost(entry)
+            return self.limit.is_set and is_peer(entry.rung), cost, order.index(entry.rung)
+
+        return sorted(self.entries, key=key)
 
     def _add_memories(self, entries: Iterable[TimedEntry]) -> None:
         """Measure the peak memory of timed entries in separate processes."""
