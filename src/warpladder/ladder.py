@@ -173,7 +173,7 @@ def load(path: str | os.PathLike[str]) -> Rung:
     Raises
     ------
     RungError
-        The file is missing, fails, or defines no valid rung: one line with the place and the reason.
+        The file is missing, fails, or defines no valid rung: one line with the position and the reason.
     """
     return _outside.load(path, _names())
 

@@ -159,7 +159,7 @@ class Device(ABC):
 
     @abstractmethod
     def new_stream(self) -> Stream:
-        """Another stream."""
+        """New stream of the device, whose launches run concurrently with those of other streams."""
 
     def graph(self, calls: list[Call]) -> Graph:
         """Graph of calls, which can be queued any number of times; on a GPU a CUDA graph."""

@@ -47,7 +47,7 @@ def readable(source: KernelSource) -> list[str]:
 
 
 def unreadable(source: KernelSource) -> dict[str, str]:
-    """Reasons by name why kernels whose head cannot be read cannot be called."""
+    """Reason, by kernel name, why a kernel with an unreadable head cannot be called."""
     return _kernels(source)[1]
 
 

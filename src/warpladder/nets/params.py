@@ -1,8 +1,8 @@
 """Parameters: one flat float32 buffer, named views into it, and the seeded initial weights.
 
 Order and names are as in PyTorch's `state_dict` of the same `nn.Sequential`: "0.weight", "0.bias", "2.weight", ...
-The number is the layer's place; a layer of a `Residual` is "1.layers.0" or "1.projection.0". Buffers, "1.running_mean"
-and "1.running_var", are another flat buffer.
+The number is the layer's index in the chain; a layer of a `Residual` is "1.layers.0" or "1.projection.0". Buffers,
+"1.running_mean" and "1.running_var", are another flat buffer.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def is_torch(value: Any, name: str) -> bool:
 
 
 def _chain(module: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Modules of a Sequential in order, with their places, as "0" or "features.0"."""
+    """Modules of a Sequential in order, with their names, as "0" or "features.0"."""
     for name, each in module._modules.items():
         if is_torch(each, "Sequential"):
             yield from _chain(each, f"{before}{name}.")
@@ -101,7 +101,7 @@ def _chain(module: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _parts(places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Modules of a net's layers, each with its place; None for `Branch`, `Shortcut` and `Sum`."""
+    """Modules of a net's layers, each with its name; None for `Branch`, `Shortcut` and `Sum`."""
     for place, each in places:
         if not _is_residual(each):
             yield place, each

@@ -227,7 +227,7 @@ class Cases:
         return max(every, (epoch + 1) // every * every) - 1
 
     def _with_loss(self, number: int) -> int:
-        """Epoch whose losses are computed: one of the first thousand of them, by a number from 1 on."""
+        """Epoch whose losses are computed; a larger `number`, from 1 on, gives a later epoch."""
         every = self.config.loss_every
         return number if every == 1 else every * min(number, (2**32 - 100) // every) - 1
 

@@ -84,7 +84,7 @@ class SuitedSamples:
     def _suited_at(
         self, reference: ReferenceTrainer, source: SampleSource, places: Places, again: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Samples with labels, one for each place, that suit the place's masks."""
+        """Samples and labels (count, ...), one for each of `places`, whose masks leave no kink within rounding."""
         count = len(places.at)
         x, y = source(self.rng, count)
         left = np.arange(count)  # places whose sample does not suit
@@ -124,7 +124,7 @@ class SuitedSamples:
         return to, np.where(np.isin(following, rest) & (self.rng.random(len(to)) < 1 / 2), following, by)
 
     def _exact(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
-        """State on a grid, and samples on another, whose largest logit is clear: the last sums are not exact."""
+        """State on a grid, samples on another, and labels; the largest logit is clear, since its sum is not exact."""
         coarse = self.precision.coarse
         weights = (w for w in views(self.net, state.params).values() if w.ndim > 1)
         screens = has_classes(self.net, coarse) and any(map(np.any, weights))  # else logits are biases, exactly

@@ -58,7 +58,7 @@ def of_masks(net: Net) -> str | None:
 
 
 def of_layers(net: Net, file: str) -> str | None:
-    """Reason if a layer that no table lists has no such file next to its class; None otherwise."""
+    """Reason if the net has a layer that no table lists and that has no `file` next to its class; else None."""
     from ..ops.engine.layer_files import missing
 
     return missing(net, file)

@@ -102,7 +102,7 @@ def _header(match: re.Match[str], there: frozenset[str]) -> str:
 
 @cache
 def _there(headers: frozenset[str]) -> frozenset[str]:
-    """Headers that the compiler finds; all of them if there is no compiler."""
+    """Headers of a list that the machine's compiler finds; the whole list without a compiler."""
     if not headers or why_not() is not None:
         return headers
     tests = "".join(f"#if __has_include(<{header}>)\n@{header}\n#endif\n" for header in sorted(headers))

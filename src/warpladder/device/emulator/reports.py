@@ -80,7 +80,7 @@ def _fields(record: list[str]) -> tuple[str, str, str, str, str, list[str]]:
 
 
 def _named(place: str) -> tuple[Location, int]:
-    """Location of a place "file:line:column", and its column, 0 for none."""
+    """Location (file, line) and column of a text "file:line:column"; column 0 if the text has none."""
     file, line, column = place.rsplit(":", 2)
     return (file, int(line)), int(column)
 

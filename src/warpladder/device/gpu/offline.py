@@ -38,7 +38,7 @@ class OfflineLaunch(Launch):
 
 
 class OfflineKernel(Kernel):
-    """Kernel compiled for the architecture."""
+    """Kernel of an `OfflineDevice`: compiled for its architecture; a launch is checked and not run."""
 
     def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> OfflineLaunch:
         return OfflineLaunch(self, config)

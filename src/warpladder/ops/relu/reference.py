@@ -9,7 +9,7 @@ STRUCTURAL = 1e-12
 
 
 def forward(layer: ReLU, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
-    """y = max(x, 0)."""
+    """ReLU output y = max(x, 0), of the shape of x."""
     return np.maximum(x, 0)
 
 

@@ -6,7 +6,7 @@ from ...nets import Upsample2d
 
 
 def forward(layer: Upsample2d, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
-    """y[n, c, p, q] = x[n, c, p // s, q // s]."""
+    """Upsampled output y (n, c, s h, s w): y[n, c, p, q] = x[n, c, p // s, q // s]."""
     return x.repeat(layer.scale_factor, axis=2).repeat(layer.scale_factor, axis=3)
 
 

@@ -66,8 +66,8 @@ class Adam(Optimizer):
         return 2 * 2.0**-53 * (1 / one + 0.5 / two)
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Adam's columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t),
-        eps, decay
+        """Columns of Adam: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps and
+        weight decay.
         """
         import numpy as np
 

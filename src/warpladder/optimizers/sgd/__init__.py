@@ -55,7 +55,7 @@ class SGD(Optimizer):
         return {name: rng.normal(0, size, len(gradient)) for name in self.slots}
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """SGD's numbers: rate, momentum, 1 for Nesterov's, weight decay."""
+        """Columns of SGD: rate, momentum, 1 for Nesterov's momentum (else 0), weight decay."""
         import numpy as np
 
         out = np.zeros((len(rates), NUMBERS))

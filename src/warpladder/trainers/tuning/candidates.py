@@ -59,7 +59,7 @@ class Choice(ABC, Generic[Variant]):
     @property
     @abstractmethod
     def now(self) -> Variant:
-        """Variant in use."""
+        """Variant that the choice uses now."""
 
     @abstractmethod
     def record(self, variant: Variant) -> Record:
@@ -72,7 +72,7 @@ class Choice(ABC, Generic[Variant]):
     @property
     @abstractmethod
     def work(self) -> int:
-        """Number of multiply-adds."""
+        """Number of multiply-adds of the choice's products."""
 
     @property
     @abstractmethod

@@ -26,8 +26,7 @@ read_convolve, _read_transpose = reader(ConvolveOperands), reader(TransposeOpera
 
 @inner
 def broad_rows(rows):  # type: ignore[no-untyped-def]
-    """Number of rows for broad tiles, such that whole tiles of ROWS compute the others, and only the last may be
-    padded.
+    """Number of leading rows that broad tiles compute. Tiles of ROWS compute the others; only the last may be padded.
 
     rows : rows of a thread; 0 or less if its range is empty and begins after the last row.
     """

@@ -1,4 +1,4 @@
-"""Program of a net: its tensors, their places in memory, and the rows of instructions of the compiled loop.
+"""Program of a net: its tensors, their addresses in memory, and the rows of instructions of the compiled loop.
 
 This folder imports nets, config and the sizes of kernels/. Begin with plan.py, then operands.py, the instruction set.
 """

@@ -145,7 +145,9 @@ def own_samples(work):  # type: ignore[no-untyped-def]
 
 @inner
 def rows_and_panels(rows, panels, by_panel, work):  # type: ignore[no-untyped-def]
-    """Ranges of a product's rows (or tiles, or samples) and panels for a thread: a share of one, all of the other."""
+    """Ranges of rows (or tiles, or samples) and of panels of a product for a thread: its share of panels and all rows,
+    or its share of rows and all panels.
+    """
     own = share(panels if by_panel != 0 else rows, work.part, work.parts)
     return ((0, rows), own) if by_panel != 0 else (own, (0, panels))
 

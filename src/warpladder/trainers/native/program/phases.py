@@ -16,9 +16,9 @@ from ....nets import Conv2d
 
 
 class Phase(NamedTuple):
-    """One phase of rows or columns. Number `r` of `phases` is that of inputs i with (i + padding) % stride = r.
+    """One phase of rows or columns; element `r` of `phases` has the inputs i with (i + padding) % stride = r.
 
-    first, count : the first of its inputs, and how many there are, `stride` apart.
+    first, count : index of the phase's first input, and number of its inputs, `stride` apart.
     taps : kernel rows or columns that reach them; 0 where a kernel is smaller than its stride, whose gradient is 0.
     start : index in dy of the first factor of the first input; below 0 in the border of zeros.
     """

@@ -1,4 +1,4 @@
-"""Native plan of a net: tensors, their places in memory, and instructions in order.
+"""Native plan of a net: tensors, their addresses in memory, and instructions in order.
 
 A `NativePlan`, for a number of threads and a batch size, decides the fusion of layers (a ReLU with the layer before it,
 upsampling with the convolution after it, the update with a weight gradient), the sharing of work among threads, and the
@@ -70,7 +70,7 @@ class NativePlan:
 
 
 def block_size(activations: int, weights: int, share: int) -> int:
-    """Samples of a thread's share that go through the layers at once: those that move the fewest floats.
+    """Number of samples of a thread's share that pass the layers together: the number that moves the fewest floats.
 
     activations, weights : floats of one sample, and of the net. A small block's activations stay in the second-level
     cache, and so do few weights. A large block's activations leave it and are read back, but many weights and their
