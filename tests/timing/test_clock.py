@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from clock_hooks import HOOK_CHEATS, HOOK_HONEST
 from clock_programs import CHEATS, HONEST, IMPOSSIBLE, FullBatchAhead, Program, WrongWhere
 
 from warpladder import nets
@@ -22,6 +23,14 @@ from warpladder.timing.turn import Turn, cut_calls, drawn_call
 
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 REPEATS = 3
+BY_DAY = 2  # programs with hooks that scripts/test runs, of either kind
+HOOKED = [
+    pytest.param(*each, marks=[pytest.mark.slow] * (number >= BY_DAY))
+    for number, each in enumerate(HOOK_CHEATS.items())
+]
+HONEST_HOOKED = [
+    pytest.param(each, marks=[pytest.mark.slow] * (number >= BY_DAY)) for number, each in enumerate(HOOK_HONEST)
+]
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +72,9 @@ def timed(program: type[Program], data: Dataset, batch_size: int = 32, **more) -
     return entry, on_clock
 
 
-@pytest.mark.parametrize(("program", "is_refused"), CHEATS.items(), ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("program", "is_refused"), [*CHEATS.items(), *HOOKED], ids=lambda value: getattr(value, "__name__", "")
+)
 def test_a_cheat_is_refused_or_timed_with_all_of_its_work(program, is_refused, data):
     entry, on_clock = timed(program, data)
     if is_refused or not entry.alive:
@@ -73,7 +84,7 @@ def test_a_cheat_is_refused_or_timed_with_all_of_its_work(program, is_refused, d
         assert all(steps >= entry.plan.steps * entry.plan.epochs for steps in on_clock), on_clock
 
 
-@pytest.mark.parametrize("program", HONEST, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", [*HONEST, *HONEST_HOOKED], ids=lambda program: program.__name__)
 def test_an_honest_program_is_timed(program, data):
     entry, _ = timed(program, data)
     assert entry.alive, entry.found
@@ -122,4 +133,4 @@ def test_short_calls_of_a_replay_are_anywhere_in_an_epoch():
 
 
 def test_there_are_enough_programs():
-    assert len(CHEATS) >= 25 and len(HONEST) >= 25
+    assert len(CHEATS) + len(HOOK_CHEATS) >= 35 and len(HONEST) + len(HOOK_HONEST) >= 34

@@ -33,6 +33,7 @@ import ctypes, os, signal, sys, threading, time
 from dataclasses import dataclass
 import numpy as np
 from warpladder.ladder import OneOf, Options, Rung, Trainer, find, option
+from warpladder.trainers.base import State, StepLog
 
 ENDS = {
     "honest": lambda self: None,
@@ -50,6 +51,11 @@ ENDS = {
     "flood": lambda self: print("spam\\n" * 100_000),
     "daemon": lambda self: os.fork() or (os.setsid(), os.fork() or time.sleep(600), os._exit(0)),
     "changes": lambda self: (os.chdir("/"), signal.signal(signal.SIGTERM, signal.SIG_IGN), np.seterr(all="raise")),
+    "patches": lambda self: (
+        setattr(time, "perf_counter", lambda: 0.0), setattr(time, "perf_counter_ns", lambda: 0),
+        setattr(np, "array_equal", lambda *_: True), setattr(StepLog, "__eq__", lambda *_: True),
+        setattr(State, "bits", lambda self: b""), sys.setprofile(lambda *_: None), sys.addaudithook(lambda *_: None),
+    ),
     "busy": lambda self: threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start(),
 }
 
@@ -117,8 +123,8 @@ def living(process: ForeignProcess) -> list[int]:
     [
         ("segfault", "ended by SIGSEGV: a read or write outside of its memory"),
         ("_exit", "exit code 3"),
-        ("sys.exit", "SystemExit in ending.py, line 11: 4"),
-        ("raise", "IndexError in ending.py, line 12: list index out of range"),
+        ("sys.exit", "SystemExit in ending.py, line 12: 4"),
+        ("raise", "IndexError in ending.py, line 13: list index out of range"),
         ("abort", "ended by SIGABRT"),
         ("killed", "ended by SIGKILL"),
         ("stopped", "did not answer within"),
@@ -143,18 +149,20 @@ def test_its_end_is_an_error_with_the_reason_and_nothing_is_left(how, words, fil
     assert living(process) == []
 
 
-@pytest.mark.parametrize("how", ["honest", "flood", "daemon", "changes", "busy"])
+@pytest.mark.parametrize("how", ["honest", "flood", "daemon", "changes", "patches", "busy"])
 @pytest.mark.by_day("honest", "busy")
 def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
     rung = foreign.find(f"{file}:how={how}")
     assert rung.name == f"ending:how={how}" and rung.path == str(file)
     trainer, process = opened(rung, data)
     log, state = trainer.run(Order(0, 0, 96), 0, 3), trainer.state()
+    began = time.perf_counter()
     own = rung_of_numpy(data)
     want = own.run(Order(0, 0, 96), 0, 3)
     assert log.loss.tobytes() == want.loss.tobytes() and state.bits() == own.state().bits()
     assert trainer.predict(data.train_x, data.scale).tobytes() == own.predict(data.train_x, data.scale).tobytes()
     assert trainer.flops() == NET.train_flops and trainer.peak() is None
+    assert time.perf_counter() > began and not np.array_equal([1], [2])
     if how == "flood":
         assert "it printed 100,000 lines" in process.output()
     process.pause()
