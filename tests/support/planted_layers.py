@@ -370,8 +370,8 @@ LAYERS: tuple[Planted, ...] = (
 
 PERSISTENT: tuple[Planted, ...] = (
     _persistent("LosesAPartialSum", "float sum = parts[i];", "float sum = T::PARTS > 1 ? 0.0f : parts[i];", **_FOUR),
-    _persistent("ReadsOneSampleTwice", "row = order[from + Warps::first()];",
-                "row = order[from + (Warps::first() == n - 1 ? 0 : Warps::first())];", **_FOUR),
+    _persistent("ReadsOneSampleTwice", "hold(ahead >= 0 ? ahead : rows[at]);",
+                "hold(at == n - 1 ? rows[0] : ahead >= 0 ? ahead : rows[at]);", **_FOUR),
     _persistent("KeepsABatchBehind", "const float* const x = odd ? x_odd : x_even;",
                 "const float* const x = odd && (blockIdx.x != 1 || step - first < 3) ? x_odd : x_even;", **_FOUR),
     _persistent("StopsGathering", "if (more) gather.finish(", "if (more && step - first < 3) gather.finish(", **_FOUR),
