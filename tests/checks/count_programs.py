@@ -4,7 +4,8 @@
     PYTHONPATH=src python tests/checks/count_programs.py --json rows.json --table table.md
 
 A folder's sources with one main() are one program; otherwise each file with a main() is one. Arguments of a program are
-those of the repository's test_args.json, as cuda-samples has one, or those of SMALLER below. Nothing of a repository is stored but names.
+those of the repository's test_args.json, as cuda-samples has one, or those of SMALLER below.
+Nothing of a repository is stored but names.
 
 Ran : exit code 0, no fault, and no line of the output that says that the result is wrong. Read : a .cu file that
 compiles whole. Rows of the JSON file that are there are not made again, unless --again matches the program.
@@ -137,7 +138,9 @@ def judged(code: int, printed: str, errors: str) -> dict[str, Any]:
     lines = [line.strip() for line in printed.splitlines()]
     verdict = next((line for line in reversed(lines) if RIGHT.search(line) or WRONG.search(line)), "")
     wrong = next((line for line in lines if WRONG.search(line) and not RIGHT.search(line)), "")
-    kind = {0: "ran", 99: "faults", LATE: "late"}.get(code, "crashed" if code > 128 else "code")
+    kind = {0: "ran", 99: "faults", LATE: "late", 128 + signal.SIGKILL: "late"}.get(
+        code, "crashed" if code > 128 else "code"
+    )
     if code == 2 and refused:
         kind = "refused"
     if kind == "ran" and wrong:

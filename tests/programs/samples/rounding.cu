@@ -14,6 +14,12 @@ __global__ void rounded(float* f, double* d, float one, float three) {
     d[0] = __dadd_ru(1, 1e-20), d[1] = __ddiv_rd(1, 3), d[2] = __ddiv_ru(1, 3);
 }
 
+// Lanes of halves of a warp: bits beyond the half lead out of it, and the lane gets its own value, as -8 does with all.
+__global__ void exchanged(int* x) {
+    int lane = threadIdx.x;
+    x[lane] = __shfl_xor_sync(0xffffu, lane, 9, 16) == (lane ^ 9) && __shfl_xor_sync(0xffffu, lane, -8, 16) == lane;
+}
+
 __global__ void wait(clock_t* spent) {
     clock_t start = clock();
     while (clock() - start < 1000000) {}
@@ -24,7 +30,7 @@ int main() {
     float *f, *m, **p;
     double* d;
     clock_t* spent;
-    int* s;
+    int *s, same = 0;
     cudaMallocManaged(&f, 12 * sizeof(float)), cudaMallocManaged(&d, 3 * sizeof(double));
     cudaMallocManaged(&spent, sizeof(clock_t));
     rounded<<<1, 1>>>(f, d, 1, 3);
@@ -44,7 +50,11 @@ int main() {
     for (int i = 8; i < 16; ++i) printf("%g ", m[i]);
 
     const int indices[] = {0, 2, 3, 0, 1, 1};
-    cudaMallocManaged(&s, sizeof indices);
+    cudaMallocManaged(&s, 16 * sizeof(int));
+    exchanged<<<1, 16>>>(s);
+    cudaDeviceSynchronize();
+    for (int i = 0; i < 16; ++i) same += s[i];
+    printf("\n%d", same);
     for (int i = 0; i < 6; ++i) s[i] = indices[i];
     cusparseHandle_t sparse;
     cusparseSpMatDescr_t a;

@@ -44,7 +44,7 @@ template <class T> inline T __shfl_sync(unsigned mask, T value, int source, int 
     return emu::shuffle(mask, value, first + (source & (width - 1)), "__shfl_sync", file, line);
 }
 template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, EMU_HERE) {
-    int lane = emu::lane(), source = lane ^ bits, end = (lane & ~(width - 1)) + width;
+    int lane = emu::lane(), source = lane ^ (bits & 31), end = (lane & ~(width - 1)) + width;
     return emu::shuffle(mask, value, source < end ? source : lane, "__shfl_xor_sync", file, line);
 }
 template <class T> inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, EMU_HERE) {
