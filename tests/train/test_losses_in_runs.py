@@ -129,7 +129,13 @@ def test_labels_of_two_classes_are_targets_of_one_output() -> None:
     data = wl.data.arrays([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"], [[0.0], [3.0]], ["a", "b"])
     net = Net("one", (1,), (Linear(out_features=1),), BCEWithLogitsLoss())
     run = wl.train(net, data, wl.TrainConfig(epochs=300, batch_size=None, learning_rate=1.0), rung="numpy")
-    assert run.predict([[0.0], [3.0]]).tolist() == [[0], [1]]
+    assert run.predict([[0.0], [3.0]]).tolist() == ["a", "b"] == run.classes_.tolist()
+    assert run.predict_proba([[3.0]])[0, 0] > 0.5 and run.score([[0.0], [3.0]], ["a", "b"]) == 1
+    assert run.score([[0.0], [3.0]], [1, 0]) == 0 and run.fit_to(data).outputs == 1
+    with pytest.raises(DataError, match="'c'"):
+        run.score([[0.0], [3.0]], ["a", "c"])
+    numbers = wl.data.arrays([[0.0], [3.0]], [0, 1], [[0.0]], [0])
+    assert wl.train(net, numbers, CONFIG, rung="numpy").predict([[0.0]]).shape == (1, 1)
     with pytest.raises(WarpladderError):
         wl.train(net, wl.data.arrays([[0.0], [1.0], [2.0]], [0, 1, 2], [[0.0]], [0]), CONFIG, rung="numpy")
 
@@ -157,5 +163,5 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "R2" in invoke("train", *own, "--target", "y", "--drop", "b", "--loss", "huber:delta=0.5")
     assert "accuracy" in invoke("train", *own, "--label", "b", "--drop", "y", "--loss", "bce", "--lr", 1)
     assert "accuracy" in invoke("evaluate", kept, "--data", table)
-    assert set(invoke("predict", kept, table).split()) <= {"0", "1"}
+    assert set(invoke("predict", kept, table).split()) <= {"yes", "no"}
     assert all(0 <= float(value) <= 1 for value in invoke("predict", kept, table, "--proba").split())

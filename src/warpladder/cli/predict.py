@@ -83,7 +83,7 @@ def predict(
     x, scale = _samples(model, input_file)
     with restore(trained, rung) as trainer:
         outputs = np.concatenate([trainer.predict(x[a:b], scale) for a, b in slices(trained.net, len(x), trainer)])
-    labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
+    labels = _labels(model, outputs)
     outputs = trained.data.in_units(outputs)
     if save is not None:
         _write_outputs(save, outputs)
@@ -98,6 +98,13 @@ def predict(
     for path in (save, submission):
         if path is not None:
             click.echo(f"{len(x):,} samples: {path}")
+
+
+def _labels(model: Run, outputs: np.ndarray) -> np.ndarray | None:
+    """Labels of classes (samples,) by a net's outputs; None for a net that learns targets or images."""
+    if model.is_binary:
+        return model.classes_[(outputs[:, 0] > 0).astype(int)] if len(model.classes_) else None
+    return model.classes_[outputs.argmax(axis=1)] if len(model.classes_) else None
 
 
 def _check_places(

@@ -81,8 +81,10 @@ class Dataset:
         given = [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None]
         if len({y.shape[1:] for y in given}) > 1 or not all(y.size or not len(y) for y in given):
             raise DataError(f"{self.name}: every sample of every part wants a target of as many numbers, at least one")
-        if self.has_targets and self.class_names:
-            raise DataError(f"{self.name}: targets are numbers and have no names of classes")
+        if self.has_targets and self.class_names and (self.outputs, len(self.class_names)) != (1, 2):
+            raise DataError(
+                f"{self.name}: targets are numbers and have no names of classes, but two for one of 0 and 1"
+            )
         if self.class_names and max((int(y.max()) for y in self._labels()), default=0) >= len(self.class_names):
             raise DataError(
                 f"{self.name}: there are {len(self.class_names)} names of classes, "
@@ -168,7 +170,9 @@ class Dataset:
         """Number of classes: of the class names, else one more than the largest label of all parts; 0 without
         labels.
         """
-        return len(self.class_names) or max((int(y.max()) + 1 for y in self._labels()), default=0)
+        return (0 if self.has_targets else len(self.class_names)) or max(
+            (int(y.max()) + 1 for y in self._labels()), default=0
+        )
 
     @property
     def has_targets(self) -> bool:
@@ -202,7 +206,9 @@ class Dataset:
 
 
 def binary_targets(data: Dataset) -> Dataset:
-    """Data set with the labels of two classes as targets 0 and 1 of one output; any other data set unchanged."""
+    """Data set with the labels of two classes, whose names it keeps, as targets 0 and 1 of one output; any other data
+    set unchanged.
+    """
     if data.has_targets or data.train_y is None or data.classes != 2:
         return data
 
@@ -210,7 +216,7 @@ def binary_targets(data: Dataset) -> Dataset:
         return None if y is None else y.astype(np.float32)
 
     valid_y, test_y = target(data.valid_y), target(data.test_y)
-    return data.but(train_y=target(data.train_y), valid_y=valid_y, test_y=test_y, class_names=())
+    return data.but(train_y=target(data.train_y), valid_y=valid_y, test_y=test_y)
 
 
 def pixels(x: np.ndarray, scale: float) -> np.ndarray:

@@ -23,7 +23,7 @@ from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .regression import r2_of
 from .restore import restore
-from .samples import as_labels, as_samples, fitted
+from .samples import as_labels, as_samples, binary_numbers, fitted
 from .scoring import binary_accuracy, goals_from_zero_to_one, probabilities, sample_losses, sigmoid, slices
 
 #: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts fast.
@@ -78,12 +78,12 @@ class Model:
     @cached_property
     def classes_(self) -> np.ndarray:
         """Labels (outputs,) that `predict` returns for each output: the distinct labels of the training data, or
-        numbers from 0; empty for a net with MSELoss.
+        numbers from 0; with BCEWithLogitsLoss both labels of the data, if they are not 0 and 1; else empty.
 
         Outputs beyond the names in the training data have their numbers.
         """
         if not isinstance(self.net.loss, CrossEntropyLoss):
-            return np.arange(0)
+            return np.array(self.checkpoint.data.class_names) if self.is_binary else np.arange(0)
         names, outputs = self.checkpoint.data.class_names, self.net.out_shape[0]
         if names and isinstance(names[0], str):
             return np.array([*names, *map(str, range(len(names), outputs))])
@@ -157,12 +157,13 @@ class Model:
         Returns
         -------
         ndarray
-            (samples,) entries of `classes_` with the largest logit; with BCEWithLogitsLoss (samples, outputs) int64, 1
-            for a logit above 0; else the `outputs`, targets in their units.
+            (samples,) entries of `classes_` with the largest logit; with BCEWithLogitsLoss and `classes_` (samples,)
+            the second entry for a logit above 0, without them (samples, outputs) int64, 1 for such a logit; else the
+            `outputs`, targets in their units.
         """
         out = self.outputs(x)
         if self.is_binary:
-            return (out > 0).astype(np.int64)
+            return self.classes_[(out[:, 0] > 0).astype(np.int64)] if len(self.classes_) else (out > 0).astype(np.int64)
         if not isinstance(self.net.loss, CrossEntropyLoss):
             return self.checkpoint.data.in_units(out)
         return self.classes_[out.argmax(axis=1)]
@@ -175,7 +176,7 @@ class Model:
         -------
         ndarray
             (samples, outputs) float64: a column for each entry of `classes_`, in that order; rows sum to 1. With
-            BCEWithLogitsLoss the probability of 1 of each output.
+            BCEWithLogitsLoss the probability of 1, or of the second of `classes_`, for each output.
 
         Raises
         ------
@@ -215,6 +216,8 @@ class Model:
             raise DataError(f"net {self.net.name!r}: there are no samples to score")
         if self.checkpoint.data.has_targets:
             if self.is_binary:
+                if len(self.classes_):
+                    y = binary_numbers(y, self.checkpoint.data)
                 return binary_accuracy(out, goals_from_zero_to_one(y, out, self.net.name))
             return r2_of(self.checkpoint.data.in_units(out), y, self.net.name)
         if not isinstance(self.net.loss, CrossEntropyLoss):

@@ -76,6 +76,17 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
     return numbers
 
 
+def binary_numbers(y: Any, mark: DataMark) -> Any:
+    """Labels of two classes (samples,) as numbers 0 and 1, (samples, 1) float32; None, and numbers next to names, stay.
+
+    Raises DataError: a label is neither of the classes.
+    """
+    if y is None:
+        return None
+    labels = label_array(np.ravel(y), "y")
+    return np.asarray(numbered(labels, mark.class_names, "y"), np.float32)[:, None]
+
+
 def _shaped(x: np.ndarray, net: Net) -> np.ndarray:
     wanted, features = net.in_shape, math.prod(net.in_shape)
     if x.ndim > 0 and (
@@ -98,8 +109,7 @@ def _prescaled(x: np.ndarray, mark: DataMark) -> bool:
 
 def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
     """Data set as a trained net sees it: standardised and with numbered labels like its training data `mark`."""
-    data = binary_targets(data) if isinstance(net.loss, BCEWithLogitsLoss) else data
-    if mark.class_names and data.class_names:
+    if mark.class_names and data.class_names and not data.has_targets:
         names = np.array(data.class_names)
         labels = {
             part: numbered(names[y], mark.class_names, f"{data.name}: {part[:-2]} labels")
@@ -107,4 +117,5 @@ def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
             if (y := getattr(data, part)) is not None
         }
         data = data.but(class_names=mark.class_names, **labels)
+    data = binary_targets(data) if isinstance(net.loss, BCEWithLogitsLoss) else data
     return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()
