@@ -290,7 +290,7 @@ def test_files_of_other_kinds(source, runs):
     Path("folder.npy").mkdir()
     for name, words in {
         "c.safetensors": "but none of features", "cube.npy": "a table of numbers", "words.npy": "a table of numbers",
-        "objects.npy": "not a whole .npy file", "empty.npy": "not a whole .npy file", "few.npy": "one whole number each is wanted",
+        "objects.npy": "holds Python objects, which are never read", "empty.npy": "cannot be read as a .npy file", "few.npy": "one whole number each is wanted",
         "x.csv": "a table is for other programs", "x.txt": "end in .safetensors, .npy", "none.npy": "there is no such file", "folder.npy": "is a folder",
     }.items():  # fmt: skip
         with pytest.raises(DataError, match=words) as caught:

@@ -119,6 +119,11 @@ WRONG = {
     ),
     "a shape that is none": (["train", "mlp", "--data", "csv", "--data-dir", "tiny", "--shape", "3xx"], "3xx"),
     "a shape for a set that has one": (["train", "mlp", "--data", "digits", "--shape", "1x8x8"], "shape"),
+    "a link to itself": (["check", "loop.cu"], "symbolic links"),
+    "a climb of no seconds": (["climb", "mlp", *SMALL, "--seconds", "0"], "--seconds"),
+    "seconds that are no number": (["climb", "mlp", *SMALL, "--seconds", "nan"], "wants a number of seconds"),
+    "a time limit that is no number": (["run", "a.cu", "--timeout", "nan"], "wants a number of seconds"),
+    "a device for a climb's folder": (["climb", "mlp", *SMALL, "--out", os.devnull], "is no folder"),
     "no repeats": (["climb", "mlp", *SMALL, "--repeats", "0"], "repeats"),
     "a checkpoint that is not there": (["evaluate", "none.safetensors", "--data", "digits"], "none.safetensors"),
     "a checkpoint that is none": (["evaluate", "text", "--data", "digits"], "text"),
@@ -142,6 +147,7 @@ def test_wrong_input_is_one_line_and_code_2(run, checkpoint, arguments, words):
     Path("tiny/train.csv").write_text("label,a,b,c,d,e,f,g,h,i\n" + "1,0,0,0,0,9,0,0,0,0\n0,0,0,7,0,0,0,0,0,0\n")
     Path("tiny/test.csv").write_text("a,b,c,d,e,f,g,h,i\n0,0,0,0,0,9,0,0,0\n")
     Path("text").write_text("not a checkpoint")
+    Path("loop.cu").symlink_to("loop.cu")
     code, _, err = run(*(argument.format(checkpoint=checkpoint) for argument in arguments))
     assert err.startswith("warpladder: ")
     assert err.count("\n") == 1, err

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,21 @@ def test_a_full_disk_costs_the_files_and_not_the_table(at, run, monkeypatch):
     assert len(lines) == 2
     assert lines[0] == "found cannot be written (No space left on device): the climb goes on, and its table comes here"
     assert lines[1] == "warpladder: found/results.json: No space left on device"
+
+
+def test_a_folder_that_is_removed_meanwhile_is_made_again(run, monkeypatch):
+    """A rung from outside may remove whatever its user may."""
+
+    def removes(*arguments: Any, found: Any, **options: Any) -> Any:
+        shutil.rmtree("found")
+        found(example(), None)
+        shutil.rmtree("found")
+        return example()
+
+    monkeypatch.setattr("warpladder.timing.run_climb", removes)
+    code, _, err = run(*CLIMB, "--out", "found")
+    assert (code, err) == (1, ""), "the example holds a rung that failed"
+    assert load("found/results.json").timed() and Path("found/report.html").exists()
 
 
 @pytest.mark.slow

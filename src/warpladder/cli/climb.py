@@ -13,6 +13,7 @@ from .shared.climb_record import ClimbRecord, folder
 from .shared.files import again, command
 from .shared.net_argument import net_argument
 from .shared.options import (
+    Seconds,
     config_options,
     data_options,
     out_option,
@@ -64,7 +65,8 @@ _OUTPUT = ("out", "overwrite", "progress")
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    type=Seconds(min=0, min_open=True),
     help="Seconds in which the climb is to end: peers that have no time left are given up, never a rung. 140 with a "
     "GPU and 82 without one, if --rungs, --repeats and --budget are not given.",
 )

@@ -11,6 +11,7 @@ import click
 
 from .faults import count, show_problem
 from .shared.console import console
+from .shared.options import Seconds
 
 if TYPE_CHECKING:
     from ..programs.run import ProgramOutcome
@@ -57,7 +58,7 @@ class _ProgramCommand(click.Command):
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=0,
     help="End the program after so long, compilation included.",
 )

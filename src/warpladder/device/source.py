@@ -6,6 +6,7 @@ neither NVRTC nor a C++ compiler needs a path to the headers.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,7 +86,7 @@ def read(path: Path | str | KernelSource) -> KernelSource:
     """Source of a file with its includes, or `path` itself if it is a source. Raises `KernelError` if unreadable."""
     if isinstance(path, KernelSource):
         return path
-    path = Path(path).resolve()
+    path = Path(os.path.realpath(path))  # `resolve` raises RuntimeError for a link to itself
     known = _read.get(path)
     if known is None or known[1] != _stamps(known[0]):
         headers: list[Path] = []

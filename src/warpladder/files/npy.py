@@ -26,6 +26,8 @@ def damage_named() -> Iterator[None]:
         yield
     except _DAMAGE as error:
         reason = (str(error).splitlines() or [""])[0]
+        if "object" in reason.lower():
+            raise ValueError("it holds Python objects, which are never read: store numbers") from None
         raise ValueError(f"it is cut off, damaged or something else ({reason or type(error).__name__:.100})") from None
 
 

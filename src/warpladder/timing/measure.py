@@ -28,6 +28,9 @@ from .source_text import texts
 from .task import PROBE, plan, proven_with, train_in_calls
 from .turn import Refused, Turn, check_log, copied
 
+#: Largest FLOPs of a sample, and FLOP/s of a unit, that a trainer may state.
+MOST_FLOPS = 2**63
+
 
 def check(entry: TimedEntry, cache: ProofCache | None) -> None:
     """Prove against the float64 reference that the rung trains right, or take the proof of an earlier climb."""
@@ -87,11 +90,11 @@ def prepare(
 def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
     """Store what the trainer states: FLOPs of a sample, the peak of its unit in FLOP/s, and its sources."""
     flops, peak = trainer.flops(), trainer.peak()
-    if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
+    if isinstance(flops, bool) or not isinstance(flops, int) or not 1 <= flops <= MOST_FLOPS:
         raise Refused(
-            f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {shown(flops)}"
+            f"flops() wants a whole number from 1 to 2^63, the FLOPs of one sample's training, got {shown(flops)}"
         )
-    if peak is not None and not (isinstance(peak, (int, float)) and math.isfinite(peak) and peak > 0):
+    if peak is not None and not (isinstance(peak, (int, float)) and 0 < peak <= MOST_FLOPS):
         raise Refused(f"peak() wants the FLOP/s of its unit or None, got {shown(peak)}")
     entry.found |= {"flops": flops, "floor_seconds": None}
     entry.peak = peak

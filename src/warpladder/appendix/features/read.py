@@ -146,10 +146,7 @@ def _array(path: Path) -> np.ndarray:
     try:
         return map_npy(path)
     except ValueError as error:
-        raise DataError(
-            f"{path}: is not a whole .npy file ({' '.join(str(error).split())[:80]}): it is truncated, "
-            "damaged or something else"
-        ) from None
+        raise DataError(f"{path}: cannot be read as a .npy file: {' '.join(str(error).split())}") from None
 
 
 def _checked(file: FeatureFile) -> FeatureFile:

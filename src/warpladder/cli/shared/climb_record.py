@@ -4,6 +4,7 @@ end.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -114,6 +115,7 @@ class ClimbRecord:
 
         sweep, (stored, shown) = self._sweep(), (self.folder / name for name in FILES)
         several = len(self.headings) > 1
+        self.folder.mkdir(parents=True, exist_ok=True)  # it may have been removed meanwhile
         if several:
             sweep.save(stored)
         else:
@@ -141,8 +143,8 @@ def folder(wanted: Path | None, name: str, overwrite: bool) -> Iterator[Path]:
         with fresh_folder(name, "name a folder with --out") as path:
             yield path
         return
-    if wanted.is_file():
-        raise ResultsError(f"{wanted}: is a file: name a folder with --out")
+    if os.path.lexists(wanted) and not wanted.is_dir():
+        raise ResultsError(f"{wanted}: is no folder: name a folder with --out")
     there = [file for file in FILES if (wanted / file).exists()]
     if there and not overwrite:
         raise ResultsError(

@@ -158,10 +158,21 @@ def out_option(kind: str, help: str, *short: str) -> Decorator:
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
 
 
+class Seconds(click.FloatRange):
+    """Number of seconds on the command line; NaN is none."""
+
+    name = "number of seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if seconds != seconds:
+            self.fail("wants a number of seconds, got nan", param, ctx)
+        return seconds
+
+
 def timeout_option(text: str) -> Decorator:
     """Option --timeout: most seconds of a launch, 60 by default; 0 sets no limit."""
-    seconds = click.FloatRange(min=0)
-    return click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=text)
+    return click.option("--timeout", metavar="SECONDS", type=Seconds(min=0), default=60, show_default=True, help=text)
 
 
 progress_option = click.option(
