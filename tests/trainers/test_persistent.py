@@ -24,12 +24,18 @@ from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MS
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
+from warpladder.trainers.persistent import plan as planning
 from warpladder.trainers.persistent import products
 from warpladder.trainers.persistent import trainer as module
 from warpladder.trainers.persistent.plan import Requested, plans
 from warpladder.trainers.persistent.trainer import PersistentTrainer
 
 needs_compiler = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.fixture(autouse=True)
+def long_rows(monkeypatch):
+    monkeypatch.setattr(planning, "LONG_ROW", 8)
 
 
 def net(inputs, *widths, loss=None, last_relu=False):

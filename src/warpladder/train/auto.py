@@ -25,7 +25,7 @@ AUTO = "auto"
 GRAPH_STEPS, GRAPH_BASE, GRAPH_LAYER, GRAPH_FLOP = {1: 5.2, 2: 9.9}, 3.5, 9.0, 4e-14
 
 #: Seconds to start the rung persistent where its kernel is not compiled yet: without and for each layer.
-PERSISTENT_START, PERSISTENT_LAYER = 5.0, 1.0
+PERSISTENT_START, PERSISTENT_LAYER = 4.5, 0.5
 
 #: Shared memory that a block gets on request by compute capability, in KiB; others have at least OTHERS_SHARED.
 SHARED, OTHERS_SHARED = {(8, 0): 163, (8, 7): 163, (9, 0): 227, (10, 0): 227}, 99

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...nets import CrossEntropyLoss, Net
 from .held import held_line, slice_of
-from .plan import PersistentPlan, crew_waits
+from .plan import PersistentPlan, crew_waits, has_long_rows
 from .products import THREADS
 
 
@@ -35,9 +35,9 @@ def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], 
         lines.insert(0, "const int labels_ahead = held_labels(label + from, mine);")
     for number, line in enumerate(phases, start=1):
         if number <= len(copies):  # the weights of this phase have been copied
-            lines.append(
-                f"if (mine > 0) slices.wait({number - 1});" if plan.brings else f"ready<{len(copies) - number}>();"
-            )
+            later = sum(each.startswith("hold_") for each in copies[number:])
+            is_brought = copies[number - 1].startswith("bring_")
+            lines.append(f"if (mine > 0) slices.wait({number - 1});" if is_brought else f"ready<{later}>();")
         waits = number <= crew_waits(last)
         lines.append(line.format(to=_receiver(plan, number) if waits else "Unsent{}"))
         if waits:
@@ -101,11 +101,13 @@ def _copies(plan: PersistentPlan) -> list[str]:
         for kind, name, some in (("outputs", "w", numbered), ("inputs", "b", backward))
         for number, each in some
     ]
-    return [
-        f"{'bring' if plan.brings else 'hold'}_{kind}<{each.inputs}, {each.outputs}, {plan.cluster}>("
-        f"{_place(plan, name)}, w{number}{f', slices.at({place})' if plan.brings else ''});"
-        for place, (kind, name, number, each) in enumerate(wanted)
-    ]
+    lines = []
+    for place, (kind, name, number, each) in enumerate(wanted):
+        is_brought = plan.brings and kind == "outputs" and has_long_rows(each)
+        call, barrier = ("bring", f", slices.at({place})") if is_brought else ("hold", "")
+        shape = f"<{each.inputs}, {each.outputs}, {plan.cluster}>"
+        lines.append(f"{call}_{kind}{shape}({_place(plan, name)}, w{number}{barrier});")
+    return lines
 
 
 def copies_of(plan: PersistentPlan) -> int:

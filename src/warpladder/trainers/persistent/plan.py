@@ -35,6 +35,9 @@ HELD_MARGIN = 1.1
 #: barriers if they send them; and the cycles of a wait that sending saves, those of an arrival's fence.
 EXCHANGE, MOST_WAITS, FENCE = "stored", 32, 950
 
+#: Inputs of a layer from which on the copy engine brings its rows of weights: it takes long for many short ones.
+LONG_ROW = 256
+
 #: Part of all blocks that a layer's weight gradient gets at least, however small it is: tiles are dealt in turn.
 LEAST_PORTION = 20
 
@@ -67,7 +70,7 @@ class PersistentPlan:
     divided : offsets of a layer whose inputs are divided over one cluster; None if they are not.
     sends : True if blocks of a cluster send their results to barriers of each other, and gather samples for themselves;
         False if the cluster's own barrier makes stores visible.
-    brings : True if the copy engine brings the weights to shared memory, False if threads copy them.
+    brings : True if the copy engine brings long rows of weights to shared memory, False if threads copy all.
     """
 
     layers: tuple[LinearLayer, ...]
@@ -186,9 +189,15 @@ def _exchanged(plan: PersistentPlan, exchange: str | None) -> PersistentPlan | N
     waits = 2 if plan.divided is not None else crew_waits(len(plan.layers))
     can_send = (plan.held is not None or plan.divided is not None) and waits <= MOST_WAITS
     if (exchange or EXCHANGE) == "sent" and can_send and (plan.cluster > 1 or plan.divided is None):
-        sends, brings = plan.cluster > 1, plan.held is not None
+        sends = plan.cluster > 1
+        brings = plan.held is not None and any(has_long_rows(each) for each in plan.layers)
         return replace(plan, sends=sends, brings=brings, cycles=plan.cycles - waits * FENCE * sends)
     return None if exchange == "sent" else plan
+
+
+def has_long_rows(layer: LinearLayer) -> bool:
+    """True if the copy engine brings a layer's rows of weights faster than threads copy them."""
+    return layer.inputs >= LONG_ROW
 
 
 def crew_waits(count: int) -> int:

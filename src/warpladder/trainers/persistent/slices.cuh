@@ -94,16 +94,6 @@ __device__ __forceinline__ void bring_outputs(float* to, const float* w, Barrier
     for (int i = threadIdx.x; i < BEYOND * STRIDE; i += THREADS) to[OUT * STRIDE + i] = 0.0f;
 }
 
-// As hold_inputs, by the copy engine; columns beyond the last input keep what they had.
-template <int IN, int OUT, int BLOCKS>
-__device__ __forceinline__ void bring_inputs(float* to, const float* w, Barrier* arrival) {
-    constexpr int SLICE = slice(IN, BLOCKS), STRIDE = inputs_line(IN, BLOCKS), WHOLE = (OUT + 3) / 4 * 4;
-    const int first = min(first_of_slice<IN, BLOCKS>(), line(IN)), quads = min(SLICE, line(IN) - first) / 4;
-    bring<STRIDE, line(IN)>(to, w + first, quads > 0 ? OUT : 0, quads, arrival);
-    for (int i = threadIdx.x; i < (WHOLE - OUT) * SLICE; i += THREADS)
-        to[(OUT + i / SLICE) * STRIDE + i % SLICE] = 0.0f;
-}
-
 #endif
 
 // Wait until all but the last PENDING copies of all threads have arrived.
