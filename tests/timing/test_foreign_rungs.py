@@ -175,6 +175,17 @@ def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
     assert living(process) == [] and Path.cwd() != Path("/")
 
 
+def test_it_gets_the_weights_of_samples(file, data):
+    data = data.but(train_weight=np.linspace(0.5, 2, len(data.train_x)).astype(np.float32))
+    rung = foreign.find(f"{file}:how=honest")
+    trainer, process = opened(rung, data)
+    own = rung_of_numpy(data)
+    assert trainer.run(Order(0, 0, 96), 0, 3).loss.tobytes() == own.run(Order(0, 0, 96), 0, 3).loss.tobytes()
+    assert trainer.state().bits() == own.state().bits()
+    foreign.end(rung)
+    assert living(process) == []
+
+
 def rung_of_numpy(data: Dataset) -> Any:
     from warpladder.ladder import find
 

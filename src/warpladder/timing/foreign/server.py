@@ -93,7 +93,9 @@ class Server:
         x, y, classes = parts["x"], parts["y"], parts["classes"]
         label = np.array([classes - 1], np.int32) if classes else None  # the test set may have more classes
         names = tuple(parts["class_names"])
-        data = Dataset(parts["name"], x, y, x[:1].copy(), label, parts["scale"], class_names=names)
+        data = Dataset(
+            parts["name"], x, y, x[:1].copy(), label, parts["scale"], class_names=names, train_weight=parts["weight"]
+        )
         self.given.append((data, _checksum(data)))
         self.trainers[number].load(data)
 
@@ -174,7 +176,10 @@ class Server:
 
 
 def _checksum(data: Dataset) -> int:
-    return zlib.crc32(data.train_x.data, 0 if data.train_y is None else zlib.crc32(data.train_y.data))
+    found = 0
+    for array in (data.train_weight, data.train_y, data.train_x):
+        found = found if array is None else zlib.crc32(array.data, found)
+    return found
 
 
 def described(rung: Rung) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class ForeignTrainer(Trainer):
         y, classes = dataset.train_y, dataset.classes
         parts = {
             "name": dataset.name, "x": dataset.train_x, "y": y, "scale": dataset.scale,
-            "class_names": dataset.class_names, "classes": classes,
+            "class_names": dataset.class_names, "classes": classes, "weight": dataset.train_weight,
         }  # fmt: skip
         self._call("load", parts)
 
