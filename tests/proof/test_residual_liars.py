@@ -27,6 +27,7 @@ from warpladder.nets import (
 )
 from warpladder.ops.residual.array import ArrayResidual
 from warpladder.ops.tables.array import TABLE
+from warpladder.optimizers import Adam
 from warpladder.proof import verify
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
@@ -164,7 +165,12 @@ def _is_caught(build: Callable[..., Trainer], net: Net, caught_by: tuple[str, ..
 
 
 @pytest.mark.parametrize(
-    "config", [TrainConfig(batch_size=6), pytest.param(TrainConfig(batch_size=None), marks=pytest.mark.slow)], ids=str
+    "config",
+    [
+        TrainConfig(batch_size=6),
+        pytest.param(TrainConfig(batch_size=8, optimizer=Adam(0.01), loss_every=2), marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 @NETS
 @pytest.mark.usefixtures("cases_once")
