@@ -8,6 +8,7 @@ import pytest
 from planted import HONEST, PLANTED_CALLS, PLANTED_OPERATIONS
 from planted_layers import LAYERS, PERSISTENT
 from planted_operations import Planted
+from planted_reader import READER_CALLS, READER_OPERATIONS
 from regime_liars import RegimeLiar
 from shared_cases import CODER, SQUARE
 from sweep_planted import NETS
@@ -34,7 +35,7 @@ def judged(build: Any, loss: type | None, batch: int | None = 6, **settings: Any
     return verify(build, CODER if loss is MSELoss else SQUARE, TrainConfig(batch_size=batch, **settings), reach=16)
 
 
-@pytest.mark.parametrize("liar", params(PLANTED_CALLS))
+@pytest.mark.parametrize("liar", params((*PLANTED_CALLS, *READER_CALLS)))
 @pytest.mark.usefixtures("cases_once")
 def test_a_planted_trainer_is_caught(liar: RegimeLiar) -> None:
     verdict = judged(liar.lie, liar.loss, **liar.settings)
@@ -57,7 +58,7 @@ def test_a_planted_operation_is_caught(fault: Planted) -> None:
     assert not verdict.reason.startswith("crash"), verdict.reason
 
 
-@pytest.mark.parametrize("fault", params((*LAYERS, *PERSISTENT)))
+@pytest.mark.parametrize("fault", params((*LAYERS, *PERSISTENT, *READER_OPERATIONS)))
 @pytest.mark.usefixtures("cases_once")
 def test_a_planted_fault_of_a_layer_is_caught(fault: Planted) -> None:
     names: tuple[str, ...] = ("mlp", "targets") if fault.layer is None else ("dropped", "curves", "targets")

@@ -81,6 +81,7 @@ bent = Net("bent", (1, 7, 6), (Conv2d(out_channels=4, kernel_size=3), GELU(), Av
 folded = Net("folded", (1, 6, 8), (Conv2d(out_channels=3, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
     Upsample2d(scale_factor=2), Conv2d(out_channels=1, kernel_size=3, padding=1)), MSELoss())
 targets = Net("targets", (1, 6, 6), (Flatten(), Linear(out_features=20), LeakyReLU(), Linear(out_features=3)), MSELoss())
+outliers = Net("outliers", (1, 6, 6), (Flatten(), Linear(out_features=3)), L1Loss())
 few = Net("few", (1, 12, 12), (Flatten(), Linear(out_features=17)), CrossEntropyLoss())
 many = Net("many", (1, 6, 6), (Flatten(), Linear(out_features=70)), CrossEntropyLoss())
 rung = ladder.find(sys.argv[1])
@@ -90,7 +91,7 @@ for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
                     (wide, TrainConfig(batch_size=7, clip_value=5.0, optimizer=AdamW(0.001))),
                     (wide, TrainConfig(batch_size=4, optimizer=SGD(0.01, momentum=0.9), loss_every=2)),
                     (bent, TrainConfig(batch_size=5, optimizer=RMSprop(0.001, momentum=0.5))),
-                    (folded, TrainConfig(batch_size=3)), (targets, TrainConfig(batch_size=6)),
+                    (folded, TrainConfig(batch_size=3)), (targets, TrainConfig(batch_size=6)), (outliers, TrainConfig(batch_size=6)),
                     (few, TrainConfig(batch_size=40, clip_norm=0.1)), (many, TrainConfig(batch_size=5))):
     if rung.unsupported(net, config):
         continue
