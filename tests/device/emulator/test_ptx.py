@@ -51,3 +51,13 @@ def test_copies_and_matrices_take_addresses_of_shared_memory():
 def test_what_has_no_counterpart_is_named(text, named):
     with pytest.raises(PtxError, match=named):
         translated(text)
+
+
+def test_numbers_sent_to_another_block_are_one_call():
+    name = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes"
+    four = translated(
+        f'"{name}.v4.f32 [%0], {{%1, %2, %3, %4}}, [%5];" :: "r"(to), "f"(a), "f"(b), "f"(c), "f"(d), "r"(at)'
+    )
+    one = translated(f'"{name}.b32 [%0], %1, [%2];" :: "r"(to), "r"(v), "r"(at)')
+    assert four.count("emu_send(") == one.count("emu_send(") == 1
+    assert "const float emu_v[]" in four and "const uint32_t emu_v[]" in one

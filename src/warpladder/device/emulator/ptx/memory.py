@@ -29,7 +29,7 @@ def load(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
 
 def send(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
     """C++ of `st.async`: a number for another block of the cluster, whose bytes a barrier of that block counts."""
-    if "mbarrier" not in words or len(operands) != 3:
+    if "mbarrier::complete_tx::bytes" not in words or len(operands) != 3:
         return None
     kind, values = type_of(words), operands[1] if isinstance(operands[1], list) else [operands[1]]
     numbers = ", ".join(cast(kind, each) for each in values)
