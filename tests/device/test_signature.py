@@ -16,6 +16,7 @@ from warpladder.device import Array, source
 from warpladder.device.arguments import laid_out
 from warpladder.device.declarations import instantiated, names, readable, signature, templates, unreadable
 from warpladder.device.signature import Signature
+from warpladder.device.source import KernelSource
 from warpladder.device.types import resolve
 from warpladder.errors import KernelError
 
@@ -264,3 +265,14 @@ def test_vectors_want_their_alignment_and_whole_values(
     else:
         with pytest.raises(KernelError, match=f"kernel k: {text.replace('*', '.')} wants an address"):
             kernel(text).pack(device, (given,))
+
+
+@pytest.mark.parametrize("text", ["float (*x)[16]", "float x[][16]", "const float (*x)[4][16]"])
+def test_arrays_of_rows_are_passed_as_their_numbers(text: str) -> None:
+    found = kernel(text).parameters[0]
+    assert (found.name, found.type, found.pointer, found.dtype) == ("x", "float", True, np.dtype(np.float32))
+
+
+def test_a_kernel_that_states_its_result_after_its_parameters() -> None:
+    source = KernelSource(Path("k.cu"), "__global__ auto k(float* x) -> void { }")
+    assert str(signature(source, "k")) == "k(float* x)"

@@ -265,3 +265,38 @@ def test_the_command_line_passes_on_what_the_program_returns(tmp_path):
     runner = CliRunner()
     assert runner.invoke(group, ["run", str(tmp_path / "add.cu"), "--", "--one", "two.cu"]).exit_code == 3
     assert "no .cu or .cpp file" in runner.invoke(group, ["run", "a.txt"]).output
+
+
+REMARKED = """
+#include <cstdlib>
+__global__ void rooted(const float* x, float* y, int* flag) {
+    float* own = (float*)malloc(2 * sizeof(float));
+    own[1] = sqrtf(x[threadIdx.x]);
+    y[threadIdx.x] = own[1] + (int)1e20f * 0;
+    *flag = 1;
+    free(own);
+}
+int main() {
+    float h[64], *x, *y;
+    int* flag;
+    for (int i = 0; i < 64; ++i) h[i] = i - 1.0f;
+    cudaMalloc(&x, sizeof(h)), cudaMalloc(&y, sizeof(h)), cudaMalloc(&flag, sizeof(int));
+    cudaMemcpy(x, h, sizeof(h), cudaMemcpyHostToDevice);
+    for (int k = 0; k < 2; ++k) rooted<<<1, 64>>>(x, y, flag);
+    if (cudaGetLastError() != cudaSuccess) return 1;
+    cudaFree(x), cudaFree(y), cudaFree(flag);
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["check", "count"])
+def test_values_are_remarked_and_launches_counted(programs, mode):
+    outcome = programs.run(REMARKED, mode=mode)
+    assert (outcome.code, outcome.problems) == (0, ())
+    assert {remark.kind for remark in outcome.remarks} == {"nan", "same value"}
+    assert "1 of the 64 numbers of array y is NaN" in next(r.message for r in outcome.remarks if r.kind == "nan")
+    if mode == "count":
+        (counts,) = outcome.counts
+        assert (counts.name, counts.launches, counts.grid, counts.block) == ("rooted", 2, (1, 1, 1), (64, 1, 1))
+        assert counts.total("global store").warps >= 8

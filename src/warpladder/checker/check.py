@@ -22,7 +22,7 @@ from typing import Any
 
 from .. import errors
 from ..device.emulator import asan
-from ..device.emulator.hostcode import bodiless, device_code, host_code
+from ..device.emulator.hostcode import absent, bodiless, device_code, host_code
 from ..device.source import read
 from ..errors import KernelError, WarpladderError
 from .description import Description, packed
@@ -54,6 +54,8 @@ def check(
     ran = [mode for mode in modes if mode in finished and mode != "fast"]
     ran += [f"{order} order" for order in orders if "fast" in finished]
     problems, remarks = found(entries)
+    lost = absent(read(description.source).text, description.source.name)
+    remarks += tuple(f"{message}, and the kernels were compiled without it" for message in lost)
     without = tuple((kernel, why + _left_out(why, description.source)) for kernel, why in refused(entries))
     if without and not problems and len(without) == len({launch.kernel for launch in description.launches}):
         raise KernelError(without[0][1])
@@ -148,10 +150,10 @@ class ModeProcess:
 def _left_out(message: str, path: Path) -> str:
     """Clause on the cause of an undeclared name: a function mistaken for host code, or missing headers."""
     undeclared = "was not declared|does not name a|has not been declared|is not a"
-    missing = re.search(rf"[‘'](\w+)[’'] (?:{undeclared})", message)
+    missing = re.search(rf"[‘'](\w+)[’'] (?:{undeclared})|no matching function for call to [‘'](\w+)", message)
     bodies = bodiless(read(path).text, path.name) if missing else []
     host = host_code(path) if missing else ""
-    if missing and re.search(rf"\b{missing[1]}\s*\(", host):
+    if missing and missing[1] and re.search(rf"\b{missing[1]}\s*\(", host):
         return f"; {missing[1]} stands there without __device__, as a function of the host"
     if bodies:
         return f"; {', '.join(bodies)}"

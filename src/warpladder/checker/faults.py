@@ -56,6 +56,8 @@ HINTS = {
     "any store.",
     "trap": "an assert, __trap() or a division by zero has stopped the thread: print the values in the condition, or "
     "check it on the host.",
+    "stack overflow": "look at the condition that ends the recursion. A GPU gives a thread 1 KB; "
+    "cudaDeviceSetLimit(cudaLimitStackSize, bytes) gives it more.",
     "division by zero": "print the divisor, or check it on the host.",
     "copy": "compare the sizes in bytes on both sides, and the direction: cudaMemcpy(target, source, bytes, kind).",
     "bytes": "multiply the number of elements by sizeof of one.",
@@ -115,7 +117,7 @@ class Outcome:
 Entries = Sequence[Mapping[str, Any]]
 
 #: Kinds of faults that may end a process.
-CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour", "division by zero")
+CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour", "division by zero", "stack overflow")
 
 #: Kinds with two places each: one fault may show in many pairs of lines.
 _PAIRS = ("race", "unfinished copy", "unfinished product", "proxy fence")
@@ -212,6 +214,8 @@ def _same(old: Problem, new: Problem) -> bool:
     if old.kernel != new.kernel or old.seen == new.seen:
         return False
     if new.kind == "crash" and not new.places and old.kind in CAUSES:
+        return True
+    if old.kind == new.kind == "stack overflow":  # the line depends on the size of a frame
         return True
     waits = {old.kind, new.kind} <= _ALIKE[1] and "time limit" in (old.kind, new.kind)
     alike = old.kind == new.kind or any({old.kind, new.kind} <= kinds for kinds in _ALIKE)

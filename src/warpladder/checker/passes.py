@@ -19,7 +19,7 @@ from ..device.emulator.kernel import EmulatedKernel, EmulatedLaunch
 from ..device.emulator.symbols import mentions
 from ..errors import KernelError, LaunchError
 from .contents import constant
-from .plan import Argument, CheckPlan, PlannedLaunch
+from .plan import Argument, CheckPlan, PlannedLaunch, Within
 
 #: Function that takes one entry of a mode's results, as keywords (run.py).
 Write = Callable[..., None]
@@ -164,6 +164,9 @@ class Pass:
         with self.limit.on(device, launch):
             launch.send()
         found, device.reports = device.reports, []
+        remarks, device.remarks = device.remarks, []
+        for report in remarks if not found else ():
+            self.write(remark=report.message[0].upper() + report.message[1:])
         for report in found:
             if report.kind == "no body":
                 self._refused(device, name, report.message, planned.arguments)
@@ -178,7 +181,15 @@ class Pass:
     def _given(self, argument: Argument) -> Any:
         if isinstance(argument, Mapping):
             return {name: self._given(inside) for name, inside in argument.items()}
+        if isinstance(argument, Within):
+            return self._pointer(argument)
         return self.arrays[argument] if isinstance(argument, str) else argument
+
+    def _pointer(self, argument: Within) -> Array:
+        """Array that begins within another one, which a kernel may reach to both sides."""
+        base = self.arrays[argument.array]
+        address = base.address + argument.offset * base.dtype.itemsize
+        return Array(base.device, address, base.shape, base.dtype, base.owner, base)
 
     def _refused(self, device: EmulatedDevice, kernel: str, why: str, arguments: tuple[Argument, ...]) -> None:
         """Skip a launch that cannot be run; the arrays that it would have written are unknown."""
@@ -203,7 +214,7 @@ class Pass:
         """Record a launch's use of its arrays; report a launch that wrote nothing."""
         names = {array.address: name for name, array in self.arrays.items()}
         for parameter, array, read, written in launch.touched:
-            name = names[array.address]
+            name = names[(array.base or array).address]
             if not parameter.const:
                 self.uses.setdefault(name, Use(launch.name, number, parameter.dtype.itemsize * parameter.width))
             if name in self.uses:
@@ -241,5 +252,5 @@ def _names(arguments: tuple[Argument, ...]) -> Iterator[str]:
     for argument in arguments:
         if isinstance(argument, Mapping):
             yield from _names(tuple(argument.values()))
-        elif isinstance(argument, str):
-            yield argument
+        elif isinstance(argument, (str, Within)):
+            yield argument if isinstance(argument, str) else argument.array

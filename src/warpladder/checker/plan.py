@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,22 @@ from ..errors import ConfigError, KernelError
 from .contents import filled, loaded, same_type, shaped
 from .description import Description, LaunchRequest
 
-#: Argument of a parameter: an array's name, None for a null pointer, a number, or for a struct a mapping of members.
-Argument = str | Number | None | Mapping[str, "Argument"]
+
+@dataclass(frozen=True)
+class Within:
+    """Pointer into an array: `in + 3`. offset : numbers from its begin, four for an element of float4."""
+
+    array: str
+    offset: int
+
+
+#: Argument of a parameter: an array's name, a pointer into it, None for a null pointer, a number, or for a struct a
+#: mapping of members.
+Argument = str | Within | Number | None | Mapping[str, "Argument"]
+#: Pointer into an array: in + 3, in - n, &in[3].
+_WITHIN = re.compile(
+    r"\s*(?:(?P<name>[A-Za-z_][\w.]*)\s*(?P<sign>[+-])\s*(?P<by>.+)|&\s*(?P<of>[A-Za-z_][\w.]*)\[(?P<at>.+)\])\s*"
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +84,9 @@ def plan(description: Description, source: KernelSource, seed: int = 0) -> Check
     for number, request in enumerate(description.launches, 1):
         name = request.kernel or only_kernel(source)
         why = refused(source).get(name)
-        if why and several:
+        if why and not several:
+            raise KernelError(why)
+        if why:
             without[name] = why
             continue
         kernel = signature(source, name)
@@ -148,7 +165,8 @@ def _launch(
         given = {leaf.name: _argument(leaf, request, description, values, where) for leaf in parameter.leaves}
         for leaf in parameter.leaves:
             name = given[leaf.name]
-            if leaf.pointer and isinstance(name, str):
+            if leaf.pointer and isinstance(name, (str, Within)):
+                name = name if isinstance(name, str) else name.array
                 before, user = context.kinds.setdefault(name, (leaf, where))
                 if before.dtype != leaf.dtype:
                     raise ConfigError(f"array {name} is {before.type} for {user}, and {leaf.type} for {where}")
@@ -176,8 +194,8 @@ def _constants(description: Description, source: KernelSource) -> dict[str, Any]
 
 def _argument(
     parameter: Parameter, request: LaunchRequest, description: Description, values: dict[str, Number], where: str
-) -> str | Number | None:
-    """Argument of a parameter that is no struct: a number, the name of an array, or None for a null pointer."""
+) -> str | Within | Number | None:
+    """Argument of a parameter that is no struct: a number, an array, a pointer into one, or None for a null pointer."""
     given = request.arguments.get(parameter.name, parameter.name)
     if not parameter.pointer:
         if given == parameter.name and given not in values:
@@ -185,9 +203,26 @@ def _argument(
         return evaluate(given, values)
     if given in ("null", "nullptr"):
         return None
+    if place := within(given, description.arrays):
+        return Within(place[0], parameter.width * _offset(place[1], values, f"{where}: {parameter}"))
     if given not in description.arrays:
         if given == parameter.name:
             raise ConfigError(f"{where}: nothing says what the array {parameter} holds")
         listed = ", ".join(description.arrays) or "none"
         raise ConfigError(f"{where}: {parameter} is given {given!r}, which is no array; there are {listed}")
     return str(given)
+
+
+def within(text: Any, arrays: Container[str]) -> tuple[str, str] | None:
+    """Array and expression of a pointer into an array, as in `x + 3`; None for anything else."""
+    match = _WITHIN.fullmatch(text) if isinstance(text, str) else None
+    if match is None or (match["name"] or match["of"]) not in arrays:
+        return None
+    return (match["of"], match["at"]) if match["of"] else (match["name"], f"{match['sign']}({match['by']})")
+
+
+def _offset(text: str, values: dict[str, Number], where: str) -> int:
+    found = evaluate(text, values)
+    if not isinstance(found, int):
+        raise ConfigError(f"{where} wants a whole number of elements, got {text} = {found}")
+    return found

@@ -63,6 +63,9 @@ def _outside(output: str, what: str) -> Found:
     elif what.startswith("stack"):
         where = " outside of a local array"
     at = f", at {Path(places[0][0]).name}:{places[0][1]}" if places else ""
+    if what == "stack-overflow":
+        why = "a recursion does not end, or local arrays are too large"
+        return "stack overflow", f"a thread has filled its stack{at}: {why}", places[:1]
     return "out of bounds" if what in _OUTSIDE else what, f"a thread {doing}{where}{at}", places[:1]
 
 

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from ..errors import KernelError
 from .faults import count, show
 from .kernels import has_main, listed
+from .metrics import ended_early, show_counts, tables
 from .shared.console import console
+from .shared.json_errors import json_errors
 from .shared.launch import described, launch_options
 from .shared.options import timeout_option
 
 if TYPE_CHECKING:
-    from ..checker.faults import Problem
+    from ..checker.description import Description
+    from ..checker.faults import Outcome, Problem
+    from ..device.emulator.counts import KernelCounts
 
 MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 
@@ -40,6 +45,8 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 )
 @timeout_option("How long a launch may run in each mode, or a program; 0 for as long as it takes.")
 @click.option("--list", "is_list", is_flag=True, help="List the kernels of a program instead of running it.")
+@click.option("--toml", "is_toml", is_flag=True, help="Print a TOML file with launches of all kernels, to begin with.")
+@click.option("--metrics", "counted", is_flag=True, help="Count what each kernel does too: see `metrics`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(
@@ -50,6 +57,8 @@ def check(
     seed: int,
     timeout: float,
     is_list: bool,
+    is_toml: bool,
+    counted: bool,
     as_json: bool,
     **requested: Any,
 ) -> None:
@@ -65,16 +74,41 @@ def check(
       warpladder check relu.cu --grid 4 --block 256 --arg x=1000 --arg n=1000
       warpladder check relu.toml --mode check
     """
-    description = described(file, requested, context)
-    if description is None:
-        if not (is_list or as_json) and has_main(file):
-            has_limit = context.get_parameter_source("timeout") is not ParameterSource.DEFAULT
-            context.exit(_run(file, timeout, has_limit))
-        listed(file, as_json)
+    from ..checker.faults import Outcome
+    from ..programs.gpus import find
+
+    wrong = ""
+    with json_errors(as_json, asdict(Outcome((), (), 0, (), ""))):
+        description = described(file, requested, context)
+        if description is None:
+            if not (is_list or as_json or is_toml) and has_main(file):
+                has_limit = context.get_parameter_source("timeout") is not ParameterSource.DEFAULT
+                context.exit(_run(file, timeout, has_limit, counted))
+            wrong = listed(file, as_json, is_toml=is_toml)
+        modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
+        outcome = _checked(description, modes, orders, seed, timeout) if description else None
+    if outcome is None:
+        if wrong:
+            raise KernelError(wrong)
         return
+    assert description is not None
+    counts = _counts(description, seed, timeout) if counted and not (outcome.problems or outcome.refused) else []
+    if as_json:
+        click.echo(json.dumps(asdict(outcome) | ({"metrics": tables(counts, "H100")} if counted else {}), indent=2))
+    else:
+        show(outcome)
+        show_counts(counts, find("H100"))
+    if outcome.stopped:
+        raise KeyboardInterrupt
+    context.exit(1 if outcome.problems else 2 if outcome.refused else 0)
+
+
+def _checked(
+    description: Description, modes: tuple[str, ...], orders: tuple[str, ...], seed: int, timeout: float
+) -> Outcome:
+    """Outcome of a description's launches; on a terminal what a mode has found is shown when it ends."""
     from ..checker.check import check as run
 
-    modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
     errors = console(stderr=True)
 
     def ended(mode: str, problems: tuple[Problem, ...]) -> None:
@@ -87,29 +121,29 @@ def check(
             errors.print(f"{mode} is done: {count(len(problems), 'problem')}", markup=False)
 
     with errors.status(f"Running {count(len(description.launches), 'launch')}"):
-        outcome = run(description, modes, orders, seed, timeout, ended)
-    if as_json:
-        click.echo(json.dumps(asdict(outcome), indent=2))
-    else:
-        show(outcome)
-    if outcome.stopped:
-        raise KeyboardInterrupt
-    context.exit(1 if outcome.problems else 2 if outcome.refused else 0)
+        return run(description, modes, orders, seed, timeout, ended)
 
 
-def _run(file: Path, limit: float, is_compilation_limited: bool) -> int:
-    """Run the program in a file and check its launches; return the exit code, 1 if a fault was found."""
+def _counts(description: Description, seed: int, limit: float) -> list[KernelCounts]:
+    from ..checker.metrics.measure import measure
+
+    return measure(description, limit, ended_early, seed)
+
+
+def _run(file: Path, limit: float, is_compilation_limited: bool, counted: bool) -> int:
+    """Exit code of a check of the program in a file: 1 if something was found."""
     from ..programs.build import ProgramOptions, program
     from ..programs.gpus import find
     from ..programs.run import run as run_program
     from ..programs.sources import collected
     from .run import show
 
-    options = ProgramOptions(find("H100"), "check")
+    options = ProgramOptions(find("H100"), "count" if counted else "check")
     if not is_compilation_limited:
         program(collected((file,), ()), options)
     outcome = run_program([file], options, (), (), limit)
     show(outcome, limit)
+    show_counts(outcome.counts, options.gpu, is_error=True)
     if outcome.problems or outcome.is_late:
         return 1
     end = f"main() returned {outcome.code}" if outcome.code else "main() ran to its end"

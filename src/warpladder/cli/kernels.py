@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from .faults import count
-
-if TYPE_CHECKING:
-    from ..device.signature import Signature
-    from ..device.source import KernelSource
 
 ARRAYS = """\
 An array is described by its length or shape, 1000 or [m,n], and what it holds:
@@ -28,12 +24,22 @@ def has_main(file: Path) -> bool:
     return re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host_code(file)) is not None
 
 
-def listed(file: Path, as_json: bool, verb: str = "check") -> None:
-    """List of a file's kernels as text, with an example of the command `verb`."""
+#: Kernels of a file for which a launch is proposed.
+PROPOSED = 6
+
+
+def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False) -> str:
+    """Text that lists the kernels of a file, with examples of the command `verb`.
+
+    is_toml : print a TOML file with proposed launches instead. Returns the compiler's error, or "".
+    """
+    from ..checker.proposals import proposals
     from ..device.declarations import instantiated, readable, signature, templates
     from ..device.emulator.hostcode import device_code, host_code
+    from ..device.emulator.module import error_of
     from ..device.emulator.symbols import refused
     from ..errors import KernelError
+    from .proposed import command, skeleton
 
     source = device_code(file)
     without, instances = refused(source), templates(source)
@@ -42,12 +48,18 @@ def listed(file: Path, as_json: bool, verb: str = "check") -> None:
         raise KernelError(f"{file} has no kernels: no function in it is __global__")
     plain = [signature(source, name) for name in found if name not in instances and name not in without]
     named = instantiated(source)
+    proposed = proposals(source, host_code(file), [kernel.name for kernel in plain] + named)
+    if is_toml:
+        click.echo(skeleton(proposed, file), nl=False)
+        return ""
+    wrong = error_of(source)
     if as_json:
         kernels = [{"name": s.name, "parameters": [str(p) for p in s.parameters]} for s in plain]
         more: dict[str, object] = {"instances": named} if named else {}
         more |= {"refused": without} if without else {}
+        more |= {"error": wrong} if wrong else {}
         click.echo(json.dumps({"kernels": kernels, "templates": instances, **more}, indent=2))
-        return
+        return wrong
     click.echo(f"{file} has {count(len(found), 'kernel')}:\n")
     for kernel in plain:
         click.echo(f"  {kernel}")
@@ -65,31 +77,23 @@ def listed(file: Path, as_json: bool, verb: str = "check") -> None:
             click.echo(f"  {launch}")
     if not plain and not instances:
         raise KernelError(f"{file} has no kernel that can be checked here")
-    click.echo(f"\nTo {'check' if verb == 'check' else 'count'} one, give its launch and its arguments:\n")
-    click.echo(_example(file, source, plain, [*named, *(f"{name}<...>" for name in instances)], verb))
-    click.echo(f"\n{ARRAYS}")
+    is_only = len(plain) + len(instances) == 1 and not named
+    _show_proposals(file, [command(each, file, verb, is_only) for each in proposed[:PROPOSED]], verb, instances)
+    click.echo(ARRAYS)
     if file.with_suffix(".toml").is_file():
         click.echo(f"This folder has one: warpladder {verb} {file.with_suffix('.toml')}")
     if has_main(file):
         click.echo(f"\nTo run main() and check the launches that it makes:\n\n  warpladder check {file}")
+    return wrong
 
 
-def _example(file: Path, source: KernelSource, plain: list[Signature], instances: list[str], verb: str) -> str:
-    """Example of a command line for a file's kernels, in lines of 80 columns."""
-    from ..device.declarations import signature
-
-    words = [f"warpladder {verb} {file}"]
-    if len(plain) + len(instances) > 1 or not plain:
-        words.append(f"--kernel {plain[0].name if plain else repr(instances[0])}")
-    shown = plain[:1] or [signature(source, name) for name in instances[:1] if not name.endswith("<...>")]
-    words += ["--grid 4", "--block 256", *(["--shared 1024"] if "extern __shared__" in source.text else [])]
-    for parameter in (leaf for kernel in shown for one in kernel.parameters for leaf in one.leaves):
-        words.append(f"--arg {parameter.name}={1000 if parameter.pointer or parameter.dtype.kind in 'iu' else 1}")
-    lines = [f"  {words[0]}"]
-    for word in words[1:]:
-        if len(lines[-1]) + len(word) > 76:
-            lines[-1] += " \\"
-            lines.append(f"      {word}")
-        else:
-            lines[-1] += f" {word}"
-    return "\n".join(lines)
+def _show_proposals(file: Path, commands: list[str], verb: str, templates: Mapping[str, str]) -> None:
+    what = f"{'check' if verb == 'check' else 'count'} {'one' if len(commands) > 1 else 'it'}"
+    click.echo(f"\nTo {what}, give its launch and arguments:\n")
+    for each in commands:
+        click.echo(f"{each}\n")
+    toml = file.with_suffix(".toml").name
+    if not commands:
+        click.echo(f"  warpladder {verb} {file} --kernel '{next(iter(templates))}<...>' --grid 4 --block 256\n")
+    elif verb == "check":
+        click.echo(f"To write these launches to a file: warpladder check {file} --toml > {toml}\n")

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import KernelError
 from .kernels import listed
 from .shared.console import console
 from .shared.files import check_place, write
+from .shared.json_errors import json_errors
 from .shared.launch import described, launch_options
 from .shared.options import overwrite_option, timeout_option
 
 if TYPE_CHECKING:
-    from ..checker.metrics.measure import KernelCounts
+    from ..device.emulator.counts import KernelCounts
     from ..device.limits import Limits
 
 
@@ -60,19 +63,20 @@ def metrics(
     card = find(gpu)
     if page is not None:
         check_place(page, overwrite, file)
-    description = described(file, requested, context)
+    with json_errors(as_json):
+        description = described(file, requested, context)
+        if description is None:
+            wrong = listed(file, as_json, "metrics")
     if description is None:
-        listed(file, as_json, "metrics")
+        if wrong:
+            raise KernelError(wrong)
         return
 
-    def over(message: str) -> None:
-        click.echo(f"warpladder: {message}", err=True)
-        os._exit(2)
-
-    counts = measure(description, timeout, over)
+    with json_errors(as_json):
+        counts = measure(description, timeout, ended_early)
     limits = _limits(card)
     if as_json:
-        click.echo(json.dumps([_as_json(kernel, limits, registers or 0) for kernel in counts], indent=2))
+        click.echo(json.dumps(tables(counts, gpu, registers or 0), indent=2))
     else:
         for kernel in counts:
             _show(kernel, limits, registers or 0)
@@ -81,6 +85,25 @@ def metrics(
         write(page, drawn(description.source.name, counts, facts).encode())
         if not as_json:
             click.echo(f"Open this: {page}")
+
+
+def ended_early(message: str) -> None:
+    """End the process: a counted launch takes too long."""
+    click.echo(f"warpladder: {message}", err=True)
+    os._exit(2)
+
+
+def tables(counts: Sequence[KernelCounts], gpu: str, registers: int = 0) -> list[dict[str, Any]]:
+    """Counts of launches for JSON, under Nsight Compute's names."""
+    from ..programs.gpus import find
+
+    return [_as_json(kernel, _limits(find(gpu)), registers) for kernel in counts]
+
+
+def show_counts(counts: Sequence[KernelCounts], card: Any, is_error: bool = False) -> None:
+    """Print the counts of launches, with the occupancy of a GPU; on stderr after the output of a program."""
+    for kernel in counts:
+        _show(kernel, _limits(card), 0, is_error)
 
 
 def _limits(card: Any) -> Limits:
@@ -123,14 +146,15 @@ def _facts(kernel: KernelCounts, limits: Limits, registers: int) -> list[tuple[s
     return rows
 
 
-def _show(kernel: KernelCounts, limits: Limits, registers: int) -> None:
+def _show(kernel: KernelCounts, limits: Limits, registers: int, is_error: bool = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from ..checker.metrics.page import described as phrases
 
-    out = console()
-    out.print(Text(f"{kernel.name}, grid {kernel.grid}, block {kernel.block}", "bold"))
+    out = console(stderr=is_error)
+    several = f", {kernel.launches:,} launches together" if kernel.launches > 1 else ""
+    out.print(Text(f"{kernel.name}, grid {kernel.grid}, block {kernel.block}{several}", "bold"))
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, text in _facts(kernel, limits, registers):
         table.add_row(Text(name), Text(text))
@@ -156,6 +180,7 @@ def _as_json(kernel: KernelCounts, limits: Limits, registers: int) -> dict[str, 
         for line in kernel.lines
     ]  # fmt: skip
     return {
-        "kernel": kernel.name, "grid": kernel.grid, "block": kernel.block, "gpu": limits.device, "limited_by": why,
+        "kernel": kernel.name, "launches": kernel.launches,
+        "grid": kernel.grid, "block": kernel.block, "gpu": limits.device, "limited_by": why,
         "metrics": named, "flops": kernel.arithmetic.flops, "intensity": kernel.intensity, "lines": lines,
     }  # fmt: skip

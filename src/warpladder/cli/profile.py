@@ -9,6 +9,7 @@ import click
 
 from ..results.text.columns import fitting
 from ..results.text.words import rest_of_a_step, tensor_share
+from .metrics import show_counts
 from .shared.console import console
 from .shared.files import check_place
 from .shared.net_argument import net_argument
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
 @rung_option("Rung or peer to profile, or a file with one.", default="numpy")
 @rung_options
 @config_options
+@click.option("--metrics", "counted", is_flag=True, help="Count what each kernel of a step does; for :device=emulated.")
 @out_option("FILE", "Write all of it as JSON.")
 @overwrite_option
-def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **options: Any) -> None:
-    """Show the time and the memory of each part of a training step of NET.
+def profile(net_name: str, rung: str, counted: bool, out: Path | None, overwrite: bool, **options: Any) -> None:
+    """Show where the time and the memory of one training step of NET go.
 
     Every part is run alone, many times, and compared with its floor: its floating-point operations at the peak of the
     computing unit, or its bytes at the peak of the memory, whichever takes longer. The compiled program of native has a
@@ -51,17 +53,22 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
       warpladder profile cnn --data mnist --rung naive
       warpladder profile mlp10 --data mnist --rung numpy --out profile.json
     """
+    from ..programs.gpus import find
     from ..timing.profile import profile_run
+    from ..timing.profile.counted import count_step
     from ..train.resolve import resolve
 
     if out is not None:
         check_place(out, overwrite)
     run = resolve(run_request(net_name, options, rung=rung))
     report_defaults(net_name, run.config, options)
+    counts = count_step(run) if counted else []  # first: an error about it comes before the measurement
     found = profile_run(run)
     if out is not None:
         found.save(out)
     _show(found, run.rung, rung)
+    if counted:
+        show_counts(counts, find("H100"))
     if out is not None:
         click.echo(f"All of it: {out}")
 

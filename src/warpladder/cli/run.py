@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .faults import count, show_problem
+from .metrics import show_counts
 from .shared.console import console
 from .shared.options import Seconds
 
@@ -55,6 +56,7 @@ class _ProgramCommand(click.Command):
 @click.option(
     "--check", "checked", is_flag=True, help="Watch every access of the kernels as `warpladder check` does; slow."
 )
+@click.option("--metrics", "counted", is_flag=True, help="Check, and count what each kernel does.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -65,7 +67,7 @@ class _ProgramCommand(click.Command):
 @click.pass_context
 def run(
     context: click.Context, files: tuple[str, ...], command: str | None, folders: tuple[Path, ...],
-    defines: tuple[str, ...], libraries: tuple[str, ...], gpu: str, checked: bool, timeout: float,
+    defines: tuple[str, ...], libraries: tuple[str, ...], gpu: str, checked: bool, counted: bool, timeout: float,
 ) -> None:  # fmt: skip
     """Run the CUDA program in FILE, host code and kernels, without a GPU.
 
@@ -90,9 +92,11 @@ def run(
     if not files:
         raise click.UsageError("name the files of the program, or give its compile line by --command", context)
     sources = _sources(files, context)
-    options = ProgramOptions(find(gpu), "check" if checked else "fast", defines, libraries)
+    card = find(gpu)
+    options = ProgramOptions(card, "count" if counted else "check" if checked else "fast", defines, libraries)
     outcome = run_program(sources, options, context.meta[ARGUMENTS], folders, timeout)
     show(outcome, timeout)
+    show_counts(outcome.counts, card, is_error=True)
     context.exit(LATE if outcome.is_late else outcome.code if outcome.code > 128 or not outcome.problems else FAULTS)
 
 

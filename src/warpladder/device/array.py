@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Array:
     """Contiguous row-major array in a device's memory, which kernels, `upload` and `download` read and write.
 
-    address : address of the first element on the device. owner : object that holds the memory; views share it.
+    address : of the first element on the device. owner : object that holds the memory; views share it.
+    base : array that this one begins within, if a kernel may reach all of that one.
     """
 
     device: Device
@@ -26,6 +27,7 @@ class Array:
     shape: tuple[int, ...]
     dtype: np.dtype
     owner: Any = None
+    base: Array | None = None
 
     @property
     def size(self) -> int:

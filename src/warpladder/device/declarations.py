@@ -20,7 +20,8 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INSIDE = r"(?:[^()]|\([^()]*(?:\([^()]*\)[^()]*)*\))*"  # anything, with two levels of parentheses in it
 _KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:(?:extern\s*\"C\"|static|inline|void)\s+)*__global__\s+"
-    rf"(?P<middle>(?:[\w\s]|\({_INSIDE}\))*?)\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>{_INSIDE})\)\s*\{{"
+    rf"(?P<middle>(?:[\w\s]|\({_INSIDE}\))*?)\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>{_INSIDE})\)\s*"
+    r"(?:->\s*(?P<returns>void)\s*)?\{"
 )
 _BOUNDS = re.compile(rf"__launch_bounds__\s*\((?P<inside>{_INSIDE})\)")
 _DECLARED = re.compile(
@@ -49,6 +50,19 @@ def readable(source: KernelSource) -> list[str]:
 def unreadable(source: KernelSource) -> dict[str, str]:
     """Reason, by kernel name, why a kernel with an unreadable head cannot be called."""
     return _kernels(source)[1]
+
+
+def overloaded(source: KernelSource) -> set[str]:
+    """Kernels that a source defines several times with other parameters, and not in the branches of an #if."""
+    heads: dict[str, list[re.Match[str]]] = {}
+    for full, match in _kernels(source)[0]:
+        heads.setdefault(full, []).append(match)
+    return {
+        full
+        for full, found in heads.items()
+        if len({"".join(match["parameters"].split()) for match in found}) > 1
+        and not re.search(r"^[ \t]*#[ \t]*el", source.text[found[0].start() : found[-1].start()], re.MULTILINE)
+    }
 
 
 def span(source: KernelSource, name: str) -> tuple[int, int]:
@@ -124,7 +138,9 @@ def _kernels(source: KernelSource) -> tuple[list[tuple[str, re.Match[str]]], dic
     """Heads of the kernels by qualified name, and reasons by name for the kernels that cannot be read."""
     text = _DIRECTIVE.sub(_blanks, code(source))
     found = [
-        match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])
+        match
+        for match in _KERNEL.finditer(text)
+        if match["returns"] or re.search(r"\bvoid\b", text[match.start() : match.start("name")])
     ]
     unknown = {}
     known = {match.start() + match[0].index("__global__") for match in found} | {
@@ -189,9 +205,10 @@ def _bounds(match: re.Match[str], given: str) -> str:
 def _parameter(text: str, instead: Mapping[str, str], source: KernelSource, kernel: str) -> Parameter:
     shown = " ".join(text.split())
     where = f"kernel {kernel} of {source.path.name}: "
-    match = re.fullmatch(
-        r"(?P<type>.*?[\s*&])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", shown.partition("=")[0].strip()
-    )
+    # an array of rows is passed as one of numbers: float (*a)[16], float a[][16]
+    flat = re.sub(r"\(\s*\*([^()]*)\)\s*(?:\[[^\[\]]*\]\s*)+", r"* \1", shown.partition("=")[0].strip())
+    flat = re.sub(r"(\[\s*\w*\s*\])(?:\s*\[[^\[\]]*\])+", r"\1", flat)
+    match = re.fullmatch(r"(?P<type>.*?[\s*&])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", flat)
     if match is None:
         raise KernelError(f"{where}cannot read the parameter '{shown}'")
     declared = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", match["type"])

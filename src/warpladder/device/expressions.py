@@ -16,6 +16,10 @@ Number = int | float | bool
 _LARGEST = 2.0**64
 
 _SIZEOF = re.compile(r"\bsizeof\s*\(([\w:\s]+)\)")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*|(?<=[A-Za-z_\]]\.)[A-Za-z_]\w*")
+#: Mark before each name while Python's parser has it.
+MARK = "name_"
+_SUFFIX = re.compile(r"\b(\d+|0[xX][0-9A-Fa-f]+)(?:[uU][lL]{0,2}|[lL]{1,2}[uU]?)\b")
 _FLOAT = re.compile(r"\b(\d+\.\d*|\d*\.?\d+[eE][+-]?\d+)[fF]\b")
 
 
@@ -53,8 +57,9 @@ def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
     if isinstance(text, (int, float)):
         return text
     try:
-        plain = _FLOAT.sub(r"\1", _SIZEOF.sub(_size, text.strip()))
-        return _value(ast.parse(plain, mode="eval").body, values)
+        plain = _SUFFIX.sub(r"\1", _FLOAT.sub(r"\1", _SIZEOF.sub(_size, text.strip())))
+        marked = _NAME.sub(lambda match: MARK + match[0], plain)  # in, is, from, lambda are words of Python
+        return _value(ast.parse(marked, mode="eval").body, values)
     except ConfigError as error:
         raise ConfigError(f"in '{text}': {error}") from None
     except ZeroDivisionError:
@@ -75,15 +80,16 @@ def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
     match node:
         case ast.Constant(value=bool() | int() | float()):
             found = node.value  # type: ignore[assignment]
-        case ast.Name(id="true" | "false"):
-            found = node.id == "true"
-        case ast.Name():
-            if node.id not in values:
+        case ast.Name() | ast.Attribute() | ast.Subscript():  # the latter are members of a struct
+            name = ast.unparse(node).replace(MARK, "")
+            if name in ("true", "false"):
+                return name == "true"
+            if name not in values and not isinstance(node, ast.Name):
+                raise TypeError
+            if name not in values:
                 known = f"; there are {', '.join(values)}" if values else ""
-                raise ConfigError(f"nothing says what {node.id} is{known}")
-            found = values[node.id]
-        case ast.Attribute() | ast.Subscript() if ast.unparse(node) in values:  # a member of a struct
-            found = values[ast.unparse(node)]
+                raise ConfigError(f"nothing says what {name} is{known}")
+            found = values[name]
         case ast.UnaryOp(op=ast.USub()):
             found = -_value(node.operand, values)
         case ast.UnaryOp(op=ast.UAdd()):

@@ -23,11 +23,11 @@ from ..device.emulator.toolchain import (
     compiler,
     folder,
     has_volatile,
-    is_whole,
     key,
     made,
     runtime,
 )  # fmt: skip
+from ..device.emulator.whole import is_whole
 from ..errors import KernelError
 from ..machine.cores import cores
 from .gpus import EmulatedGpu
@@ -36,7 +36,7 @@ from .sources import EMULATED, OWN, ProgramFiles
 
 HERE = Path(__file__).resolve().parent
 #: Flags of the CUDA runtime for programs, by mode.
-_RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
+_RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",), "count": ("-DEMU_CHECK", "-DEMU_COUNT")}
 
 
 #: Folders of headers that a file without CUDA's names is compiled without: they have an assert.h for kernels.
@@ -52,7 +52,9 @@ _NOT_HERE = re.compile(
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """Options that change the machine code. defines : NAME or NAME=VALUE. libraries : names of -l, as m or gomp."""
+    """Choices that change the machine code. mode : "fast", "check", or "count", which checks and counts.
+
+    defines : NAME or NAME=VALUE. libraries : of -l, as m or gomp."""
 
     gpu: EmulatedGpu
     mode: str = "fast"
@@ -73,7 +75,12 @@ def _translation() -> str:
     """Digest of the code that rewrites programs, for the cache."""
     emulator = HERE.parent / "device" / "emulator"
     digest = sha256()
-    for path in [*sorted(HERE.glob("*.py")), emulator / "rewrite.py", *sorted((emulator / "ptx").glob("*.py"))]:
+    for path in [
+        *sorted(HERE.glob("*.py")),
+        emulator / "rewrite.py",
+        emulator / "conversions.py",
+        *sorted((emulator / "ptx").glob("*.py")),
+    ]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..device.declarations import split
+from ..device.emulator.conversions import saturating
 from ..device.emulator.rewrite import bare, closing, rewritten, without_ptx
 from ..errors import KernelError
 from . import counts
@@ -46,12 +47,12 @@ _BUILT_IN = re.compile(r"\b(gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*::)")
 #: Pattern of members of the runtime's structs with such a name.
 _MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim)\b")
 _SCOPE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}|;")
-_NOINLINE = re.compile(r"(?<!\()\b__noinline__\b")
 _ADDRESS = re.compile(
     r"(?:\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|"
     r"(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>\s*\()\s*&?\s*"
     r"(?P<name>(?:\w+::)*(?P<last>[A-Za-z_]\w*)(?:\s*<[^;(){}]*?>)?)(?=\s*[,;)}])"
 )
+_HEAP = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|(?<![\w.>:])(?P<name>malloc|free)(?=\s*\()')
 _NULL = re.compile(r"\bNULL\b")
 
 
@@ -98,9 +99,9 @@ def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -
 
     Raises KernelError: a launch or a declaration cannot be read; the message has file and line.
     """
-    text = _MEMBER.sub(r"\1\2emu_\3", _NOINLINE.sub("__attribute__((noinline))", text))
+    text = _MEMBER.sub(r"\1\2emu_\3", text)
     text = _marked(_named(_addressed(_renamed(counts.marked(text)), known)))
-    return _launches(without_ptx(rewritten(text, file)), file, known)
+    return _launches(without_ptx(rewritten(_saturating(text), file)), file, known)
 
 
 def _addressed(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
@@ -127,6 +128,21 @@ def _renamed(text: str) -> str:
         if _SIZES.search(plain, first, last) and "__global__" not in plain[first:last]:
             out = out[:first] + _BUILT_IN.sub(r"\1_of_host", out[first:last]) + out[last:]
     return out
+
+
+def _saturating(text: str) -> str:
+    """Text in which device functions convert to integers as a GPU does, and allocate memory that is watched."""
+    plain = bare(text)
+    for first, last in reversed(_functions(plain)):
+        head = plain[first:last].partition("{")[0]
+        if "__global__" in head or "__device__" in head:
+            inside = _HEAP.sub(_on_heap, text[first:last])
+            text = saturating(text[:first] + inside + text[last:], first, first + len(inside))
+    return text
+
+
+def _on_heap(match: re.Match[str]) -> str:
+    return {"malloc": "emu_heap", "free": "emu_unheap"}.get(match["name"] or "", match[0])
 
 
 def _functions(plain: str) -> list[tuple[int, int]]:

@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..checker.faults import Problem
-from ..device.emulator.reports import places, read
+from ..device.emulator.counts import KernelCounts
+from ..device.emulator.reports import REMARKS, places, read
 from ..device.emulator.rewrite import bare
 from ..device.emulator.toolchain import deadline
 from ..errors import KernelError
 from ..machine.cores import cores
 from .build import ProgramOptions, program
 from .gpus import described
+from .metrics import counted
 from .sources import ProgramFiles, collected
 
 #: Seconds after a signal in which a program may end by itself.
@@ -33,9 +35,9 @@ _UNMASKED = re.compile(r"(?<![\w.>])(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all
 class ProgramOutcome:
     """Outcome of a program.
 
-    code : return value of main, or 128 plus the number of the signal that ended it. problems : faults, each once.
-    remarks : reports that are no faults. is_late : True if the time limit ended it. is_compiled : False if it ended the
-    compiler.
+    counts : of its launches, in the mode "count".
+    code : that main returned, or 128 and the number of the signal that ended it. problems : faults, each once.
+    remarks : what is no fault. is_late : True if the time limit ended it. is_compiled : False if it ended the compiler.
     """
 
     code: int
@@ -43,6 +45,7 @@ class ProgramOutcome:
     remarks: tuple[Problem, ...]
     is_late: bool = False
     is_compiled: bool = True
+    counts: tuple[KernelCounts, ...] = ()
 
 
 def run(
@@ -83,7 +86,9 @@ def run(
             raise
         text = reports.read_text(encoding="utf-8", errors="replace") if reports.exists() else ""
     problems, remarks = found(text, executable)
-    return ProgramOutcome(code if code >= 0 else 128 - code, problems, (*outdated(sources), *remarks), is_late)
+    counts = counted(text, executable) if options.mode == "count" else ()
+    code = code if code >= 0 else 128 - code
+    return ProgramOutcome(code, problems, (*outdated(sources), *remarks), is_late, counts=counts)
 
 
 def outdated(sources: ProgramFiles) -> list[Problem]:
@@ -134,7 +139,11 @@ def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Probl
     emulated.
     """
     out: dict[str, list[Problem]] = {"problem": [], "remark": []}
-    records = [record.split("\x1d", 3) for record in text.split("\x1c") if record.count("\x1d") >= 3]
+    records = [
+        record.split("\x1d", 3)
+        for record in text.split("\x1c")
+        if record.count("\x1d") >= 3 and not record.startswith("counts")
+    ]
     lines = places("".join(reports for *_, reports in records), executable)
     for level, kernel, launch, reports in records:
         for report in read(reports, kernel, executable, lines):
@@ -145,8 +154,9 @@ def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Probl
             if report.kind == "stopped":
                 report = replace(report, kind="time limit", array="")
             at = tuple(place for place in report.locations if place[1])
+            to = out["remark" if report.kind in REMARKS else level]
             problem = Problem(report.kind, report.message, at, report.array, kernel, int(launch), ())
             if not any((p.kind, p.array, p.places, p.kernel) == (problem.kind, problem.array, at, kernel)
-                       and (at or p.message == problem.message) for p in out[level]):  # fmt: skip
-                out[level].append(problem)
+                       and (at or p.message == problem.message) for p in to):  # fmt: skip
+                to.append(problem)
     return tuple(out["problem"]), tuple(out["remark"])

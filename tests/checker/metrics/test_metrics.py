@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from warpladder.checker.description import Content, Description, LaunchRequest
-from warpladder.checker.metrics.flops import Arithmetic, _of
-from warpladder.checker.metrics.measure import Count, KernelCounts, Line, measure
+from warpladder.checker.metrics.measure import measure
 from warpladder.checker.metrics.names import named, occupancy
 from warpladder.checker.metrics.page import described, page
 from warpladder.device.emulator import why_not
+from warpladder.device.emulator.counts import Count, KernelCounts, Line
+from warpladder.device.emulator.flops import Arithmetic, _of
 from warpladder.device.limits import Limits
 from warpladder.errors import KernelError
 

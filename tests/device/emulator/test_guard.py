@@ -47,7 +47,7 @@ def test_a_wild_kernel_is_an_error_that_names_the_line_and_the_process_goes_on(f
     for name, more, words in (
         ("wild", (x, 1 << 40), "reads or writes outside of all arrays at mine.cu:2"),
         ("divided", (n, 0), "divides by zero at mine.cu:3"),
-        ("deep", (x,), "reads or writes outside of all arrays at mine.cu:"),
+        ("deep", (x,), "has filled its stack of 512 KB at mine.cu:"),
     ):
         for _ in range(2):
             with pytest.raises(KernelError) as error:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpladder.device.emulator.hostcode import without
+from warpladder.device.emulator.hostcode import absent, device_code, without
+from warpladder.device.emulator.symbols import refused
 from warpladder.device.emulator.toolchain import why_not
+from warpladder.device.source import KernelSource, read
 from warpladder.errors import KernelError
 
 PROGRAM = r"""
@@ -145,3 +149,31 @@ PIECES = st.sampled_from([
 def test_any_text_keeps_its_lines(text: str) -> None:
     left = without(text, "k.cu")
     assert all(new in (old, " ") for old, new in zip(text, left, strict=True))
+
+
+def test_names_of_namespaces_stay() -> None:
+    text = "namespace cg = cooperative_groups;\n__global__ void k(float* x) { x[0] = 1; }\n"
+    assert without(text, "k.cu") == text
+
+
+@pytest.mark.skipif(why_not() is not None, reason="a compiler finds headers")
+def test_headers_in_quotes_are_those_of_the_compiler_or_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.write_bytes('// größe\n#include "stdio.h"\n#include "mine.h"\n__global__ void k() { }\n'.encode("latin-1"))
+    source = read(file)
+    assert [line.split("//")[0].strip() for line in device_code(file).text.splitlines()[2:4]] == [
+        "#include <stdio.h>",
+        "",
+    ]
+    assert absent(source.text, "k.cu") == ['k.cu:3: there is no header "mine.h" next to the file']
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("__global__ void k(int* x) { }\n__global__ void k(float* x) { }", "there are several with other parameters"),
+        ("__global__ void j() { }\n__global__ void k() { j<<<1, 1>>>(); }", "launches a kernel itself"),
+    ],
+)
+def test_kernels_that_a_single_launch_cannot_run(text: str, reason: str) -> None:
+    assert reason in refused(KernelSource(Path("k.cu"), text))["k"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ...device.emulator.counts import Count, KernelCounts, Line
 from ...device.limits import Limits, Resources
 from ...device.occupancy import blocks_by_limit
-from .measure import Count, KernelCounts, Line, plural
+from .measure import plural
 
 #: Suffix of the names of the requests and sectors of each act of global memory.
 _GLOBAL = {"global load": "global_op_ld", "global store": "global_op_st", "global atomic": "global_op_atom"}

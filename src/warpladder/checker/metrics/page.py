@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from .measure import KernelCounts, Line, plural, text_of
+from ...device.emulator.counts import KernelCounts, Line
+from .measure import plural, text_of
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #222; --faint: #777; --paper: #fff; --line: #ddd; --good: #4c9f70;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 from .options import together
 
 if TYPE_CHECKING:
-    from ...checker.description import Description
+    from ...checker.description import Content, Description
 
 launch_options = together(
     click.option(
@@ -23,7 +24,10 @@ launch_options = together(
         "arguments",
         metavar="NAME=WHAT",
         multiple=True,
-        help="A number, or an array: x=1000, x=[m,n]:zeros, x=x.npy.",
+        help="A number, or an array: x=1000, x=[m,n]:zeros, x=x.npy, x=x+3.",
+    ),
+    click.option(
+        "--expect", "expected", metavar="NAME=FILE.npy", multiple=True, help="What an array must hold in the end."
     ),
     click.option("--shared", metavar="BYTES", help="Dynamic shared memory of a block."),
     click.option(
@@ -39,12 +43,15 @@ launch_options = together(
 )
 
 
+_OPTIONS = {"arguments": "arg", "constants": "constant", "expected": "expect"}
+
+
 def described(file: Path, requested: dict[str, Any], context: click.Context) -> Description | None:
     """Description of launches, from a .toml file or the options; None without either."""
     from ...checker.description import read
 
     if file.suffix == ".toml":
-        given = [f"--{name.removesuffix('uments').removesuffix('s')}" for name, value in requested.items() if value]
+        given = [f"--{_OPTIONS.get(name, name)}" for name, value in requested.items() if value]
         if given:
             raise click.UsageError(f"{file.name} states what is launched: leave out {', '.join(given)}", context)
         return read(file)
@@ -52,8 +59,8 @@ def described(file: Path, requested: dict[str, Any], context: click.Context) -> 
 
 
 def _of_options(file: Path, requested: dict[str, Any], context: click.Context) -> Description:
-    """Description of the single launch that the options define."""
-    from ...checker.description import Content, Description, LaunchRequest, content, sizes
+    """The single launch that the options describe."""
+    from ...checker.description import Description, LaunchRequest, sizes
     from ...checker.plan import only_kernel
     from ...device.declarations import signature
     from ...device.emulator.hostcode import device_code
@@ -64,27 +71,57 @@ def _of_options(file: Path, requested: dict[str, Any], context: click.Context) -
     source = device_code(file)
     kernel = signature(source, requested["kernel"] or only_kernel(source))
     pointers = {leaf.name: leaf.pointer for parameter in kernel.parameters for leaf in parameter.leaves}
-    values: dict[str, str] = {}
-    arrays: dict[str, Content] = {}
-    null: dict[str, str] = {}
-    for text in requested["arguments"]:
-        name, equals, what = (part.strip() for part in text.partition("="))
-        if not equals:
-            raise click.UsageError(f"--arg wants NAME=WHAT, got '{text}'", context)
-        if name in values or name in arrays or name in null:
-            raise click.UsageError(f"--arg {name} is given twice", context)
-        if not pointers.get(name, False):
-            values[name] = what  # perhaps no parameter, but a name used in expressions
-        elif what in ("null", "nullptr"):
-            null[name] = what
-        else:
-            arrays[name] = content(what, f"--arg {name}")
+    values, arrays, others = _arguments(requested["arguments"], pointers, context)
+    expect = {}
+    for name, held in (_split(text, "--expect", "NAME=FILE.npy", context) for text in requested["expected"]):
+        if name not in arrays or not held.endswith(".npy"):
+            there = ", ".join(arrays) or "none"
+            raise click.UsageError(f"--expect wants ARRAY=FILE.npy, got '{name}={held}'; arrays are {there}", context)
+        expect[name] = Path(held)
     constants: dict[str, Any] = {}
     for text in requested["constants"]:
-        name, equals, what = (part.strip() for part in text.partition("="))
-        if not equals or name in constants:
-            raise click.UsageError(f"--constant wants NAME=WHAT, each name once, got '{text}'", context)
+        name, what = _split(text, "--constant", "NAME=WHAT", context)
+        if name in constants:
+            raise click.UsageError(f"--constant {name} is given twice", context)
         constants[name] = sizes(what, "--constant") if "," in what and "(" not in what else what
     grid, block = sizes(requested["grid"], "--grid"), sizes(requested["block"], "--block")
-    launch = LaunchRequest(kernel.name, grid, block, requested["shared"] or 0, null, requested["cooperative"])
-    return Description(file, (launch,), values, arrays, constants=constants)
+    launch = LaunchRequest(kernel.name, grid, block, requested["shared"] or 0, others, requested["cooperative"])
+    return Description(file, (launch,), values, arrays, expect, constants)
+
+
+def _arguments(
+    texts: tuple[str, ...], pointers: dict[str, bool], context: click.Context
+) -> tuple[dict[str, str], dict[str, Content], dict[str, str]]:
+    """Numbers, contents of arrays, and arguments that are null or a pointer into an array, by name.
+
+    pointers : by parameter, True for a pointer. Any other name stands for an array if what it holds is described, and
+    for a number to calculate with otherwise.
+    """
+    from ...checker.description import content
+    from ...checker.plan import within
+
+    values: dict[str, str] = {}
+    arrays: dict[str, Content] = {}
+    others: dict[str, str] = {}
+    seen = set()
+    given = [_split(text, "--arg", "NAME=WHAT", context) for text in texts]
+    named = {name for name, what in given if pointers.get(name, bool(re.search(r"[:\[]|\.npy$", what)))}
+    for name, what in given:
+        is_pointer = bool(pointers.get(name) and within(what, named))
+        if (name, is_pointer) in seen:
+            raise click.UsageError(f"--arg {name} is given twice", context)
+        seen.add((name, is_pointer))
+        if is_pointer or (pointers.get(name) and what in ("null", "nullptr")):
+            others[name] = what
+        elif name in named:
+            arrays[name] = content(what, f"--arg {name}")
+        else:
+            values[name] = what
+    return values, arrays, others
+
+
+def _split(text: str, option: str, form: str, context: click.Context) -> tuple[str, str]:
+    name, equals, what = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise click.UsageError(f"{option} wants {form}, got '{text}'", context)
+    return name, what

@@ -65,9 +65,9 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
     the warps' instructions (`counts`).
     order : "forward", "reverse" or "random" order in which threads and blocks start and continue.
     threads : OS threads that share the blocks in the fast mode; None takes every core.
-    collect : collect faults in `reports` instead of raising `KernelError`.
-    watched : True to allow `stuck` during a launch; in the fast mode shared memory then starts as NaN and -1, not with
-    old content.
+    collect : collect faults in `reports` instead of raising `KernelError`. `remarks` has what is no fault.
+    watched : allow `stuck` during a launch; in the fast mode shared memory then begins as NaN and -1, not with old
+    content.
     local : content of local variables without a value: "" (undefined), "zero", or a fixed "pattern".
     Raises DeviceError: no compiler is installed.
     """
@@ -94,6 +94,7 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         self.stream = EmulatedStream()
         self.held: dict[str, int] = {}
         self.reports: list[Report] = []
+        self.remarks: list[Report] = []
         self.adopted: dict[int, tuple[Array, int]] = {}
         self._kernels: dict[tuple[str, str], EmulatedKernel] = {}
 

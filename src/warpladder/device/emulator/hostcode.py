@@ -40,10 +40,10 @@ _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE
 )
 _DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n]*\\\n)*[^\n]*)|[^\n]", re.MULTILINE)
-_RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
+_RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bnvtx[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
 _DEVICE = re.compile(r"__global__|__device__|__constant__|__managed__|__shared__|\bconstexpr\b")
 #: Declarations that make no variable.
-_TYPE = re.compile(r"\s*(?:;|(?:typedef|using|struct|class|union|enum|template|static_assert)\b)")
+_TYPE = re.compile(r"\s*(?:;|(?:namespace|typedef|using|struct|class|union|enum|template|static_assert)\b)")
 
 
 def device_code(path: Path) -> KernelSource:
@@ -67,6 +67,8 @@ def without(text: str, file: str) -> str:
     missing = bodiless(text, file)
     if missing and "__global__" not in text:
         raise KernelError(f"{missing[0]}; put the kernels that do without it into a file of their own")
+    if "__global__" not in text and (lost := absent(text, file)):
+        raise KernelError(lost[0])
     there = _there(frozenset(match["name"] for match in _INCLUDE.finditer(text)))
     text = _INCLUDE.sub(lambda match: _header(match, there), text)
     if missing:
@@ -84,6 +86,19 @@ def bodiless(text: str, file: str) -> list[str]:
     """Messages with line, one for each header of a text that cannot be emulated."""
     found = [match for match in _INCLUDE.finditer(text) if _is_missing(match["name"])]
     return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
+
+
+def absent(text: str, file: str) -> list[str]:
+    """Headers that a text includes in quotes and that are nowhere, each as a message with its line."""
+    quoted = [match for match in _INCLUDE.finditer(text) if match[0].endswith(sources.QUOTED)]
+    there = _there(frozenset(match["name"] for match in quoted))
+    return [
+        f'{_place(text, match.start(), file)}: there is no header "{match["name"]}" next to the file'
+        for match in quoted
+        if match["name"] not in there
+        and not HOST_HEADERS.fullmatch(_plain(match["name"]))
+        and not _is_missing(match["name"])
+    ]
 
 
 def _is_missing(header: str) -> bool:

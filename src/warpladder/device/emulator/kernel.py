@@ -15,7 +15,7 @@ from ..limits import LaunchConfig
 from ..signature import Parameter, Signature
 from ..source import KernelSource
 from .module import EmulatedFunction, multiplies
-from .reports import read
+from .reports import REMARKS, read
 from .symbols import constants
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class EmulatedView(ctypes.Structure):
     _fields_ = (
         ("low", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("name", ctypes.c_char_p), ("element", ctypes.c_uint32),
         ("constant", ctypes.c_uint32), ("symbol", ctypes.c_uint32), ("touched", ctypes.c_uint32),
+        ("floats", ctypes.c_uint32),
     )  # fmt: skip
 
 
@@ -59,8 +60,9 @@ class EmulatedLaunch(Launch):
         held, pointers = laid_out(packed)
         self.arrays = _arrays(parameters, arguments)
         constants = [_view(name, array, element, True) for name, (array, element) in kernel.constants.items()]
+        has_numbers = all(np.isfinite(given) for given in arguments if isinstance(given, (float, np.floating)))
         self._views = (EmulatedView * (len(self.arrays) + len(constants)))(
-            *(_view(p.name, a, _size(p), False, p.const) for p, a in self.arrays), *constants
+            *(_view(p.name, a, _size(p), False, p.const, _floats(p) * has_numbers) for p, a in self.arrays), *constants
         )
         self._kept = held, pointers, arguments
         self._record = LaunchRecord(
@@ -93,8 +95,10 @@ class EmulatedLaunch(Launch):
         device = self.kernel.device
         text = ctypes.string_at(self._record.reports).decode("utf-8", "replace")
         device.runtime.emu_free_reports(self._reference)
-        found = read(text, self.name, self.kernel.function.library)
-        if device.collect:
+        everything = read(text, self.name, self.kernel.function.library)
+        device.remarks.extend(report for report in everything if report.kind in REMARKS)
+        found = [report for report in everything if report.kind not in REMARKS]
+        if device.collect or not found:
             device.reports.extend(found)
             return
         if found[0].kind == "stopped":
@@ -103,8 +107,8 @@ class EmulatedLaunch(Launch):
         raise KernelError(f"kernel {found[0]}{more}{self._advice(found[0].kind)}")
 
     def _advice(self, kind: str) -> str:
-        """Hint to run `warpladder check`, for faults that the fast mode notices only by the launch's end; else ""."""
-        is_wild = kind in ("out of bounds", "division by zero") and self.kernel.device.mode == "fast"
+        """What to do about a fault that the fast mode noticed only because it ended the launch."""
+        is_wild = kind in ("out of bounds", "division by zero", "stack overflow") and self.kernel.device.mode == "fast"
         return f": run `warpladder check {self.kernel.source.path}`" if is_wild else ""
 
 
@@ -171,5 +175,11 @@ def _size(parameter: Parameter) -> int:
     return parameter.dtype.itemsize * parameter.width
 
 
-def _view(name: str, array: Array, element: int, symbol: bool, constant: bool = True) -> EmulatedView:
-    return EmulatedView(array.address, array.nbytes, name.encode(), element, constant, symbol)
+def _floats(parameter: Parameter) -> int:
+    """`View::floats` of a parameter."""
+    return 3 if "bfloat16" in parameter.type else parameter.dtype.itemsize if parameter.dtype.kind == "f" else 0
+
+
+def _view(name: str, array: Array, element: int, symbol: bool, constant: bool = True, floats: int = 0) -> EmulatedView:
+    base = array if array.base is None else array.base
+    return EmulatedView(base.address, base.nbytes, name.encode(), element, constant, symbol, 0, floats)

@@ -12,9 +12,10 @@ from pathlib import Path
 from ...errors import KernelError
 from ..declarations import bounds, readable, templates
 from ..source import KernelSource
+from .conversions import saturating
 from .rewrite import rewritten, without_ptx
 from .symbols import callable_part, constants, without_kernels
-from .toolchain import FILLED_FLAGS, is_compiled, library, runtime
+from .toolchain import FILLED_FLAGS, check_syntax, is_compiled, library, runtime
 
 #: Symbols of the runtime's functions for instructions of tensor cores: mma and wgmma.
 TENSOR = (b"\0emu_multiply\0", b"\0emu_products\0")
@@ -117,6 +118,18 @@ def multiplies(source: KernelSource, name: str, mode: str, local: str = "") -> b
     return calls(source) and calls(without_kernels(source, [other for other in readable(source) if other != plain]))
 
 
+def error_of(source: KernelSource) -> str:
+    """Compiler's first error in a source's callable kernels, or ""."""
+    source = callable_part(source)
+    try:
+        check_syntax(
+            _text(source, tuple(name for name in readable(source) if name not in templates(source))), source.path.name
+        )
+    except KernelError as error:
+        return str(error)
+    return ""
+
+
 def whole_text(source: KernelSource, kernels: tuple[str, ...]) -> str:
     """C++ text for the compiler, with these kernels."""
     return _text(callable_part(source), kernels)
@@ -145,8 +158,8 @@ def _text(source: KernelSource, kernels: tuple[str, ...]) -> str:
 
 @cache
 def _body(source: KernelSource) -> str:
-    """C++ text of a source, from which all instances of its kernels are compiled."""
-    return without_ptx(rewritten(source.text, str(source.path)))
+    """C++ text of a source, from which every instance of its kernels is compiled."""
+    return without_ptx(rewritten(saturating(source.text), str(source.path)))
 
 
 @cache

@@ -15,6 +15,10 @@ Location = tuple[str, int]
 
 _PROGRAMS = HEADERS.parents[2] / "programs" / "headers"
 _FOREIGN = (HEADERS, RUNTIME, _PROGRAMS, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
+
+#: Kinds of reports that are no faults.
+REMARKS = ("same value", "never read", "nan", "conversion")
+
 #: Headers with single instructions as functions: a fault is reported in the line that calls one.
 _INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.cuh", "wgmma.cuh"))
 
@@ -24,9 +28,9 @@ class Report:
     """Fault that the emulator found.
 
     kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask",
-    "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or "out of
-    memory".
-    message : sentence with file:line of all `locations`, beginning with the access at which the fault was noticed.
+    "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "stack
+    overflow" or "out of memory"; or one of `REMARKS`.
+    message : sentence with file:line of all `locations`, of which the first is where the fault was noticed.
     array : kernel argument or __shared__ variable; "" for none. block, thread : (x, y, z), or None.
     """
 

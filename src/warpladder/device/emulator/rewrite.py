@@ -42,6 +42,7 @@ _LATE = re.compile(
 )
 _ALIGNED = re.compile(r"\b(?:alignas|__align__)\s*\((?:[^()]|\([^()]*\))*\)")
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?P<sizes>(?:\[[^;]*\])?)\s*")
+_NOINLINE = re.compile(r"(?<!\()\b__noinline__\b")
 _BRACE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}")
 _WORD = re.compile(r"\b(extern|static)\b")
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile|goto|inline))*\s*(?P<open>\()")
@@ -70,8 +71,8 @@ def closing(text: str, position: int, pair: str = "{}") -> int:
 
 
 def rewritten(text: str, file: str) -> str:
-    """Source with shared memory declared for the emulator. Raises `KernelError` for unreadable declarations."""
-    text = _named_types(text)
+    """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
+    text = _named_types(_NOINLINE.sub("__attribute__((noinline))", text))
     plain = bare(text, directives=True)
     for match in reversed(list(_LATE.finditer(plain))):
         new = f"{match['space']}{match['first']}{match['extern'] or ''}__shared__ {match['type']}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from ...errors import KernelError
-from ..declarations import code, readable, signature, span, templates, unreadable
+from ..declarations import code, overloaded, readable, signature, span, templates, unreadable
 from ..source import KernelSource
 from ..types import Type, resolve
 from .rewrite import bare, blank, closing
@@ -22,8 +22,15 @@ _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)?\s*\{|[{}]")
 def refused(source: KernelSource) -> dict[str, str]:
     """Reasons by name for kernels that cannot be called, without templates, whose parameters depend on the instance."""
     out = dict(unreadable(source))
-    for name in readable(source):
-        if name not in templates(source):
+    plain = bare(source.text)
+    for name in dict.fromkeys(readable(source)):
+        body = span(source, name)[1]
+        where = f"kernel {name} of {source.path.name}"
+        if name in overloaded(source):
+            out[name] = f"{where}: there are several with other parameters, which its name does not tell: rename them"
+        elif "<<<" in plain[body : closing(plain, body)]:
+            out[name] = f"{where} launches a kernel itself, which only a whole program can: warpladder run"
+        elif name not in templates(source):
             try:
                 signature(source, name)
             except KernelError as error:

@@ -22,6 +22,7 @@ from pathlib import Path
 from ...errors import DeviceError, KernelError
 from ...files.atomic import replacing_path
 from ...files.cache import DAY, Cache, CacheLimits, touch, why_not_writable
+from .whole import END, is_whole
 
 HEADERS = Path(__file__).resolve().parent / "headers"
 RUNTIME = HEADERS.parent / "runtime"
@@ -78,7 +79,7 @@ KERNEL_FLAGS = {
     "check": (
         "-DEMU_CHECK", "-O1", *_FEWER_PASSES, "-march=native", "-fno-math-errno", "-fno-trapping-math",
         *_CALLOUTS,
-        "-fsanitize=bounds-strict,alignment,integer-divide-by-zero", "-fsanitize-recover=all",
+        "-fsanitize=bounds-strict,alignment,integer-divide-by-zero,float-cast-overflow", "-fsanitize-recover=all",
     ),
     "asan": (
         "-DEMU_ASAN", "-O1", *_FEWER_PASSES, "-march=native", "-fno-math-errno", "-fno-omit-frame-pointer",
@@ -94,9 +95,6 @@ KERNEL_FLAGS["count"] = (
     "-fexpensive-optimizations",
     "-fsanitize-coverage=trace-pc",
 )
-
-#: Mark before the checksum at the end of a compiled file, where loader and compiler do not look.
-END = b"\nwarpladder sha256 "
 
 
 @dataclass(frozen=True)
@@ -194,6 +192,14 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
         return made(f"{name}.so", ["-shared", str(built), str(linked), "-Wl,-rpath,$ORIGIN", *libraries], what)
     finally:
         built.unlink(missing_ok=True)
+
+
+def check_syntax(text: str, what: str) -> None:
+    """Raise the `KernelError` of `library` for a text that does not compile, without compiling it."""
+    flags = _flags(text, "check", ())
+    done = compiled([f"-I{_parsed_headers(*flags)}", *flags, "-fsyntax-only", "-x", "c++", "-"], text)
+    if done.returncode != 0:
+        raise KernelError(_first_error(done.stderr, what))
 
 
 def is_compiled(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
@@ -302,27 +308,6 @@ def made(
             file.write(END + hashlib.sha256(temporary.read_bytes()).hexdigest().encode())
     _prune()
     return target
-
-
-def is_whole(path: Path) -> bool:
-    """True if a file of the folder exists and matches its checksum. Loading a file that was cut off, as by a
-    crash of the machine, would end the process.
-    """
-    try:
-        state = path.stat()
-    except OSError:
-        return False
-    return _is_sound(path, state.st_size, state.st_mtime_ns, state.st_ino)
-
-
-@cache
-def _is_sound(path: Path, size: int, changed: int, number: int) -> bool:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return False
-    content, end = content[: -len(END) - 64], content[-len(END) - 64 :]
-    return end == END + hashlib.sha256(content).hexdigest().encode()
 
 
 def _used(path: Path) -> Path:

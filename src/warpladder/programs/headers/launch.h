@@ -41,6 +41,8 @@ struct Request {
     const void* const* pointers;
     unsigned count, bounds;
     const size_t* sizes;  // bytes of what `body` points to
+    const uint32_t* floats;  // `View::floats` of each argument
+    bool has_numbers;        // false if an argument is NaN or infinity
 };
 
 // Runs the current CUDA thread, and those after it as long as none waits, as in the emulator's kernels.h. body:
@@ -51,6 +53,9 @@ template <class Call, class... A> struct Threads {
         char* first = block.first;
         const unsigned *order = block.order, count = block.count, stride = block.stride;
         for (unsigned next = block.begun;;) {
+#ifdef EMU_COUNT
+            emu_begins();
+#endif
             call(arguments...);
             if (!block.calm || next == count) return;
             current = reinterpret_cast<Thread*>(first + size_t(order[next]) * stride);
@@ -68,6 +73,17 @@ template <class T> const void* pointer_in(const T& value) {
     else return nullptr;
 }
 
+template <class T> constexpr uint32_t floats_of() {
+    using V = std::remove_cv_t<std::remove_pointer_t<T>>;
+    if constexpr (!std::is_pointer_v<T>) return 0;
+    else return std::is_same_v<V, double> ? 8 : std::is_same_v<V, float> ? 4 : std::is_same_v<V, __nv_bfloat16> ? 3
+        : std::is_same_v<V, __half> ? 2 : 0;
+}
+template <class T> bool is_number(const T& value) {
+    if constexpr (std::is_floating_point_v<T>) return value - value == 0;
+    else return true;
+}
+
 }  // namespace emu
 
 EMU_EXPORT void emu_start(const emu::Request& request);
@@ -82,7 +98,9 @@ template <class Call, class... A> void started(const void* kernel, Call call, co
     const void* pointers[sizeof...(A) + 1] = {pointer_in(arguments)...};
     void* body[] = {(void*)&call, (void*)&arguments...};
     static const size_t sizes[] = {sizeof(Call), sizeof(A)...};
-    emu_start({&Threads<Call, A...>::run, body, kernel, name, config, &layout, pointers, sizeof...(A), bounds, sizes});
+    static const uint32_t floats[] = {0, floats_of<A>()...};
+    emu_start({&Threads<Call, A...>::run, body, kernel, name, config, &layout, pointers, sizeof...(A), bounds, sizes,
+        floats + 1, (is_number(arguments) && ...)});
 }
 
 template <class Call, class... P> void start(void (*kernel)(P...), Call call, const char* name, unsigned bounds,

@@ -20,12 +20,13 @@
 #include <string>
 #include <vector>
 
+#undef lerp
 #include "emulator.h"
 
-#undef lerp
-#undef __noinline__  // std::shared_ptr's headers use the word; programs/rewrite.py replaces it in programs
 #undef printf        // the C library's, for the host and for kernels
 #undef clock
+#undef malloc  // programs/rewrite.py replaces it in device functions
+#undef free
 #undef fmaxf
 #undef fminf
 #undef umax
@@ -49,3 +50,5 @@ template <class A, class B> unsigned umax(A a, B b) { return unsigned(a) < unsig
 #include "graphs.h"
 #include "more.h"
 #include "clusters.h"
+
+EMU_HEAP_OPERATORS

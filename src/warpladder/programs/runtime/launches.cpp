@@ -90,7 +90,7 @@ static cudaError_t error_of(const std::string& kind, const std::string& message)
         {"barrier", cudaErrorLaunchFailure}, {"warp mask", cudaErrorLaunchFailure},
         {"deadlock", cudaErrorLaunchTimeout},
         {"cluster", cudaErrorLaunchFailure}, {"division by zero", cudaErrorLaunchFailure},
-        {"out of memory", cudaErrorLaunchFailure}};
+        {"out of memory", cudaErrorLaunchFailure}, {"stack overflow", cudaErrorIllegalAddress}};
     if (kind == "trap") return message.starts_with("assertion") ? cudaErrorAssert : cudaErrorLaunchFailure;
     auto found = errors.find(kind);
     return found == errors.end() ? cudaSuccess : found->second;
@@ -134,22 +134,38 @@ static void note_faults(const Request& r, const std::string& text) {
 
 #ifdef EMU_CHECK
 // Everything that a kernel may touch. Managed and page-locked memory counts as written: the host may have filled it.
-static std::vector<View> views() {
+static std::vector<View> views(const Request& r) {
     std::vector<View> out;
     for (auto& [low, a] : host().allocations) {
         if (a.freed) continue;
         if (a.type != cudaMemoryTypeDevice) emu_written((void*)low, a.bytes);
-        out.push_back({low, a.bytes, a.name.empty() ? "an array" : a.name.c_str(), a.element, 0, 0, 0});
+        out.push_back({low, a.bytes, a.name.empty() ? "an array" : a.name.c_str(), a.element, 0, 0, 0, 0});
+        for (unsigned i = 0; r.has_numbers && i < r.count; ++i)
+            if (r.floats[i] && uintptr_t(r.pointers[i]) - low < a.bytes) out.back().floats = r.floats[i];
     }
     return out;
 }
 #else
-static std::vector<View> views() { return {}; }
+static std::vector<View> views(const Request&) { return {}; }
+#endif
+
+#ifdef EMU_COUNT
+extern "C" const char* emu_counts();
+
+// What the warps of the last launch did: a line with its sizes, and the emulator's lines.
+static void note_counts(const Request& r) {
+    const Config& c = r.config;
+    std::string text;
+    for (size_t size : {size_t(c.grid.x), size_t(c.grid.y), size_t(c.grid.z), size_t(c.block.x), size_t(c.block.y),
+             size_t(c.block.z), c.shared, static_shared(r.layout, r.name), size_t(host().launches)})
+        text += std::to_string(size) + " ";
+    report_text("counts", r.name, text + "\n" + emu_counts());
+}
 #endif
 
 StoredLaunch::StoredLaunch(const Request& r)
     : pointers(r.pointers, r.pointers + r.count), name(r.name), config(r.config), request{r.run, nullptr, r.kernel,
-        nullptr, config, r.layout, nullptr, r.count, r.bounds, r.sizes} {
+        nullptr, config, r.layout, nullptr, r.count, r.bounds, r.sizes, r.floats, r.has_numbers} {
     for (unsigned i = 0; i <= r.count; ++i)
         values.emplace_back((const char*)r.body[i], (const char*)r.body[i] + r.sizes[i]);
 }
@@ -159,7 +175,7 @@ void StoredLaunch::run() const {
     Config here = config;
     here.stream = nullptr;
     emu_start({request.run, now.data(), request.kernel, name.c_str(), here, request.layout, pointers.data(),
-        request.count, request.bounds, request.sizes});
+        request.count, request.bounds, request.sizes, request.floats, request.has_numbers});
 }
 
 static auto& children = *new std::vector<StoredLaunch>;  // that kernels have launched
@@ -224,7 +240,7 @@ EMU_EXPORT void emu_start(const Request& r) {
     ++host().launches;
     if (!are_pointers_of_device(r)) return sticky(r, cudaErrorIllegalAddress);
     static const unsigned threads = unsigned(fact("threads"));
-    std::vector<View> seen = views();
+    std::vector<View> seen = views(r);
     Launch launch{};
     launch.kernel = r.run, launch.arguments = r.body, launch.layout = r.layout, launch.name = r.name;
     launch.grid[0] = c.grid.x, launch.grid[1] = c.grid.y, launch.grid[2] = c.grid.z;
@@ -238,6 +254,9 @@ EMU_EXPORT void emu_start(const Request& r) {
     int faults = emu_launch(&launch);
     overruns(r);
     open_memory(false);
+#ifdef EMU_COUNT
+    note_counts(r);
+#endif
     if (!faults) return launch_ended(), run_children();
     std::string text = static_cast<const char*>(launch.reports);
     emu_free_reports(&launch);

@@ -23,6 +23,7 @@ from ...ops.own.segment import rows
 from ...rungs import own_op
 from ...rungs.base import Rung
 from ..tolerance import bound
+from .counted import counted
 from .update import check_update
 from .watched import send_watched
 
@@ -75,6 +76,7 @@ def inspect(rung: Rung, net: Net, config: TrainConfig, abort: Callable[[str], No
         return OwnInspection(f"not checked: {reason}", "")
     tried: dict[bool, set[object]] = {False: set(), True: set()}
     first = ""
+    counts: dict[object, str] = {}
     for _, kind, file in files:
         if isinstance(kind, str):
             counts = net.param_count, *(() if file.fixed else RAGGED_COUNTS)
@@ -88,10 +90,14 @@ def inspect(rung: Rung, net: Net, config: TrainConfig, abort: Callable[[str], No
                 first = first or checked.commands[0]
                 checked.run()
             tried[case.ragged].add(case)
+            if not case.ragged and kind not in counts:
+                counting = OwnCheck(file, case, "forward", abort, "count")
+                counting.run()
+                counts[kind] = f"On {case}, {'; '.join(counting.counts)}."
     own, others = len(tried[False]), len(tried[True])
     ragged = f" and {others} ragged ones" if others else "; ragged ones are left out, as the file asks"
     text = f"each access and each result checked on the emulator, at {own} shape{'s' * (own > 1)} of the net{ragged}"
-    return OwnInspection(text, first)
+    return OwnInspection(". ".join([text, *counts.values()]).rstrip("."), first)
 
 
 def cases(net: Net, kind: type[Layer], fixed: bool) -> Iterator[OwnCase]:
@@ -125,11 +131,13 @@ def _sized(layer: Layer, shape: tuple[int, ...], ragged: bool) -> OwnCase:
 class OwnCheck:
     """Check of one case of a file's kernels, on the emulator that watches every access."""
 
-    def __init__(self, file: KernelFile, case: OwnCase, order: str, abort: Callable[[str], None]) -> None:
+    def __init__(
+        self, file: KernelFile, case: OwnCase, order: str, abort: Callable[[str], None], mode: str = "check"
+    ) -> None:
         from ...device.emulator import EmulatedDevice
 
         self.file, self.case, self.abort = file, case, abort
-        self.device = EmulatedDevice("check", order, collect=True, watched=True)
+        self.device = EmulatedDevice(mode, order, collect=True, watched=True)
         random = np.random.default_rng(7)
         layer, n = case.layer, case.n
         self.host: dict[str, np.ndarray | None] = dict.fromkeys(("x", "w", "b", "dy"))
@@ -138,6 +146,7 @@ class OwnCheck:
             self.host[name] = random.standard_normal(shape).astype(np.float32)
         self.host["dy"] = random.standard_normal((n, *layer.out_shape(case.in_shape))).astype(np.float32)
         self.truth = self._reference()
+        self.counts: list[str] = []
         self.commands = [self._command(launch, self._arrays(self.device)) for launch in file.launches]
 
     def _reference(self) -> dict[str, np.ndarray]:
@@ -165,6 +174,8 @@ class OwnCheck:
         launches = [(each, bind(self.device, self.file, each, arrays, known)) for each in self.file.launches]
         for number, (own, launch) in enumerate(launches):
             self._send(launch, number)
+            if self.device.mode == "count":
+                self.counts.append(counted(launch))
             if self.device.reports:
                 report = self.device.reports[0]
                 self._fail(f"{report.kind}: {report.message}", number)

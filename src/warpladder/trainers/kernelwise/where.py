@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 
 from ...device import Device
 from ...machine.peaks import Peaks
 
+#: Mode of the emulator for trainers that are built in this context: "count" to count what their kernels do.
+emulator_mode: ContextVar[str] = ContextVar("emulator_mode", default="fast")
+
+
+def open_device(name: str | None) -> Device:
+    """The GPU (None), or the emulator ("emulated"); one for the whole process, so that kernels are loaded once."""
+    return _opened(name, emulator_mode.get())
+
 
 @cache
-def open_device(name: str | None) -> Device:
-    """GPU (None) or emulator ("emulated") as a device; one for the whole process, so that kernels are loaded once."""
+def _opened(name: str | None, mode: str) -> Device:
     if name == "emulated":
         from ...device.emulator import EmulatedDevice
 
-        return EmulatedDevice()
+        return EmulatedDevice(mode)
     from ...device.gpu import GpuDevice
 
     return GpuDevice()

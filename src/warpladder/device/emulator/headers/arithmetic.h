@@ -2,6 +2,7 @@
 #pragma once
 #include <math.h>
 
+#include <limits>
 #include <type_traits>
 
 #include "interface.h"
@@ -31,12 +32,30 @@ inline __attribute__((always_inline)) float rounded(float x) {
     return x;
 }
 
-// Conversion to an integer type as on a GPU: a number out of range becomes the nearest in range, NaN becomes 0.
-template <class I, class F> inline I saturated(F x) {
-    if (x != x) return 0;
+// Conversion to an integer type as PTX has it: a number out of range becomes the nearest in range. NaN becomes 0, or
+// the highest bit alone where either type has 64 bits.
+template <class I, class F> constexpr I saturated(F x) {
+    if (x != x) return sizeof(F) == 8 || sizeof(I) == 8 ? I(std::make_unsigned_t<I>(1) << (8 * sizeof(I) - 1)) : 0;
     constexpr F low = F(std::numeric_limits<I>::min()), high = F(std::numeric_limits<I>::max());
     return x <= low ? std::numeric_limits<I>::min() : x >= high ? std::numeric_limits<I>::max() : I(x);
 }
+
+// Conversion to another type, which saturates from a floating point number to an integer. Of narrow integers PTX takes
+// the low bits of 32.
+template <class T, class F> EMU_INLINE constexpr T converted_to(const F& x) {
+    using I = std::remove_cv_t<T>;
+    if constexpr (std::is_integral_v<I> && !std::is_same_v<I, bool> && std::is_floating_point_v<F>) {
+        if constexpr (sizeof(I) >= 4) return saturated<I>(x);
+        else if constexpr (std::is_signed_v<I>) return I(saturated<int>(x));
+        else return I(saturated<unsigned>(x));
+    } else return (T)x;
+}
+// Such a conversion as the operand of a cast, which binds as a cast does.
+template <class T> struct To {
+    T value;
+    template <class F> EMU_INLINE constexpr To(const F& x) : value(converted_to<T>(x)) {}
+    EMU_INLINE constexpr operator T() const { return value; }
+};
 
 }  // namespace emu
 

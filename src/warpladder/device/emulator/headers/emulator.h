@@ -2,8 +2,11 @@
 #pragma once
 // Without the special functions of C++17, which no GPU has: instances of their templates, made for every kernel anew,
 // take most of the time that a small kernel takes to compile.
+#define lerp std_lerp  // which kernels define, and which <math.h> would have too
 #include <cstddef>
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +15,7 @@
 #include <limits>
 #include <type_traits>
 #include <utility>
+#undef lerp
 
 #define __CUDA_EMU__ 1
 #define __CUDACC__ 1

@@ -81,6 +81,8 @@ struct View {
     uint32_t symbol;             // 1 for a __constant__ variable
     // 1 if a thread has read it, 2 if one has written to it, 3 for both; set by a checked launch alone
     mutable uint32_t touched;
+    // of floating point numbers: 8 double, 4 float, 3 bfloat16, 2 half; 0 of others
+    uint32_t floats;
 };
 
 struct Launch {
@@ -195,6 +197,10 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
 EMU_EXPORT void emu_products_begin(const char* file, int line);
 EMU_EXPORT void emu_products_commit(const char* file, int line);
 EMU_EXPORT void emu_products_wait(unsigned pending, const char* file, int line);
+
+// Memory of a kernel's malloc and new.
+EMU_EXPORT void* emu_heap(size_t bytes);
+EMU_EXPORT void emu_unheap(void* memory);
 
 // Report of an atomic operation of `size` bytes to the checker; scope as a fence's. The raw accesses are hidden from
 // it.

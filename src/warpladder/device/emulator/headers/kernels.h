@@ -48,4 +48,4 @@ constexpr int most_threads(int threads, Others...) {
 #define EMU_CONSTANT(number, ...) \
     EMU_EXPORT EMU_ENTRY void* emu_constant_##number() { return (void*)&__VA_ARGS__; } \
     EMU_EXPORT EMU_ENTRY unsigned emu_constant_bytes_##number() { return sizeof(__VA_ARGS__); }
-#define EMU_MODULE EMU_EXPORT EMU_ENTRY const emu::Layout* emu_layout() { return &emu::layout; }
+#define EMU_MODULE EMU_HEAP_OPERATORS EMU_EXPORT EMU_ENTRY const emu::Layout* emu_layout() { return &emu::layout; }

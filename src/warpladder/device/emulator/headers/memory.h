@@ -1,6 +1,7 @@
 // Loads and stores with cache hints are plain ones; copies of memory are announced to the checker.
 #pragma once
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <type_traits>
 
@@ -37,7 +38,19 @@ EMU_INLINE void* emu_memset(void* to, int byte, size_t size) {
 }
 #define memcpy emu_memcpy
 #define memset emu_memset
+#define malloc(bytes) emu_heap(bytes)
+#define free(memory) emu_unheap(memory)
+#define EMU_HEAP_OPERATORS                                                                         \
+    EMU_WEAK void* operator new(size_t bytes) { return emu_heap(bytes); }                          \
+    EMU_WEAK void* operator new[](size_t bytes) { return emu_heap(bytes); }                        \
+    EMU_WEAK void operator delete(void* memory) noexcept { emu_unheap(memory); }                   \
+    EMU_WEAK void operator delete[](void* memory) noexcept { emu_unheap(memory); }                 \
+    EMU_WEAK void operator delete(void* memory, size_t) noexcept { emu_unheap(memory); }           \
+    EMU_WEAK void operator delete[](void* memory, size_t) noexcept { emu_unheap(memory); }
+#else
+#define EMU_HEAP_OPERATORS
 #endif
+#define EMU_WEAK __attribute__((weak, no_sanitize_thread))
 
 EMU_UNSEEN inline unsigned __isShared(const void* p) {
     size_t offset = size_t(static_cast<const char*>(p) - emu::current->block->shared);

@@ -70,7 +70,8 @@ def convert(opcode: str, words: list[str], operands: list[Operand]) -> str | Non
     rounding = {"rni": "nearbyint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
     chosen = next((rounding[word] for word in words if word in rounding), "")
     if source.startswith(("f", "bf")) and to[0] in "us":
-        return put(operands[0], f"emu::saturated<{kind}>({chosen or 'trunc'}(double({value})))")
+        wide = "double" if source == "f64" else "float"
+        return put(operands[0], f"emu::converted_to<{kind}>({wide}({chosen or 'trunc'}({wide}({value}))))")
     if chosen:
         value = f"{chosen}({value})"
     elif {"rz", "rm", "rp"} & set(words):

@@ -105,5 +105,15 @@ EMU_EXPORT void __ubsan_handle_divrem_overflow(Overflow* data, uintptr_t, uintpt
     if (divisor == 0) emu_trap("division of an integer by zero", data->site.file, int(data->site.line));
     emu_trap("division overflows", data->site.file, int(data->site.line));
 }
+
+struct FloatCast {
+    emu::Site site;
+    emu::Type *from, *to;
+};
+EMU_EXPORT void __ubsan_handle_float_cast_overflow(FloatCast* data, uintptr_t) {
+    if (!emu::current) return;
+    emu::checker.conversion(emu::plain(data->from->name) + " to " + emu::plain(data->to->name),
+        {data->site.file, int(data->site.line)});
+}
 #endif
 #endif

@@ -69,6 +69,8 @@ void Checker::begin(Run& run) {
         module.cells = std::make_shared<Cells>(module.low, module.high - module.low, 4);
         module_ = module;
     }
+    heap_begins();
+    look_for_nan();
 }
 
 void Checker::allocated(const Allocation& memory) {
@@ -83,7 +85,11 @@ void Checker::allocated(const Allocation& memory) {
 }
 
 void Checker::end() {
+    decide();
     report_unread(false);
+    report_nan();
+    report_lost();
+    report_alike();
 #ifdef EMU_COUNT
     counter.flush();
 #endif
@@ -94,6 +100,7 @@ void Checker::begin(Block& block) {
 #ifdef EMU_COUNT
     if (worker_here->resident == 0) counter.flush();  // the blocks before have ended
 #endif
+    decide();
     report_unread(true);
     block.clocks.epoch = 0;
     block.clocks.stamp = ++stamp_;
@@ -142,6 +149,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
             continue;
         }
         bool reads = !write || (atomic >= 1 && atomic <= 3);
+        if (region.shared) used(cell, now, write);
         if (reads && !known_written(region, cell, at, bytes, size)) unread(me, region, at, code);
         if (conflict(me, cell.write, now, region.shared))
             race(me, region, at, cell.write, "write", now, write ? "write" : "read");
@@ -217,6 +225,7 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
             if (linear < block.count && !block.clocks.threads[linear].proxy.after(cell.write.epoch, cell.write.clock))
                 unfenced(me, *region, at, cell.write, code);
         }
+        used(cell, now, false);
         Access read = now;
         read.thread = engine, read.epoch = 0, read.clock = moment, read.atomic = ENGINE;
         remember_read(me, cell, read);
@@ -256,6 +265,7 @@ Block& Checker::owner_of(Thread& me, uintptr_t address) {
 
 void Checker::access(const void* pointer, size_t size, bool write, int atomic, const void* code_address) {
     if (!current || !run_) return;
+    if (!ties_.empty()) decide();
     Thread& me = self();
     uintptr_t address = uintptr_t(pointer);
     if (worker_here->here->holds(pointer)) return touches_sums(me, pointer, size, write, code_address);
@@ -308,40 +318,6 @@ Region* Checker::find(Thread& me, uintptr_t address) {
     if (Region* found = search(views_)) return found;
     if (address >= module_.low && address < module_.high) return &module_;
     return nullptr;
-}
-
-// Marks of the written bytes from an address on, or null where there is no allocation of the checker's. bytes: of the
-// range, which is cut where the allocation ends.
-unsigned char* Checker::marks(uintptr_t address, size_t& bytes) {
-    Allocation* memory = holding(address);
-    if (!memory) return nullptr;
-    bytes = std::min(bytes, memory->low + memory->bytes - address);
-    return static_cast<unsigned char*>(memory->written->at()) + (address - memory->low);
-}
-
-void Checker::written(uintptr_t address, size_t bytes) {
-    if (unsigned char* mark = marks(address, bytes)) memset(mark, 1, bytes);
-}
-
-// Number of elements of an array without any written byte, and the first of them.
-size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first) {
-    const unsigned char* written = marks(address, bytes);
-    if (!written) return 0;
-    size_t count = 0;
-    for (size_t at = 0; at < bytes; at += element)
-        if (!memchr(written + at, 1, std::min(element, bytes - at)) && count++ == 0) first = at / element;
-    return count;
-}
-
-// A copy brings its source's marks; what comes from memory of others counts as written.
-void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {
-    unsigned char* target = marks(to, bytes);
-    if (!target) return;
-    size_t known = bytes;
-    const unsigned char* source = marks(from, known);
-    if (!source) known = 0;
-    else memmove(target, source, known);
-    memset(target + known, 1, bytes - known);
 }
 
 }  // namespace emu

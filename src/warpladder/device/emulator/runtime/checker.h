@@ -31,9 +31,13 @@ class Checker {
 
     void begin(Run& run);
     void allocated(const Allocation& memory);  // by a kernel, while it runs
+    void* heap_allocate(size_t bytes);
+    void heap_free(void* memory);
+    void heap_begins();
     void end();
     void begin(Block& block);
     void end(Block& block);
+    void ended(Block& block);
     void barrier(Block& block);
     void cluster_barrier(Cluster& cluster);
     void grid_barrier();
@@ -58,6 +62,7 @@ class Checker {
     void proxy_fence(Thread& me);
     void misaligned(const void* address, unsigned alignment, const std::string& type, Where where);
     void out_of_bounds(const std::string& what, Where where);
+    void conversion(const std::string& what, Where where);
 #ifdef EMU_COUNT
     bool running() const { return run_; }
     void entered(const void* code);  // a basic block
@@ -110,6 +115,36 @@ class Checker {
         bool shared;
     };
     std::map<uint32_t, Unread> unread_;
+
+    // Remarks on values (values.cpp).
+    struct Tie {  // a race of two stores, the second of which is not done yet
+        Report report;
+        uintptr_t address;
+        uint8_t bytes;
+        unsigned char before[4];
+        std::pair<uint32_t, uint32_t> codes;
+    };
+    struct Fate {  // elements of a shared array in the blocks that have ended
+        const char* name = "";
+        unsigned element = 1;
+        uint32_t code = 0;
+        std::vector<uint8_t> elements;
+    };
+    static void used(Cell& cell, const Access& now, bool write);
+    void undecided(Report report, uintptr_t address, const Access& earlier, const Access& now);
+    void decide();
+    void report_alike();
+    void report_lost();
+    void look_for_nan();
+    void report_nan();
+    std::set<uintptr_t> heap_;
+    std::vector<Tie> ties_;
+    std::map<std::pair<uint32_t, uint32_t>, Report> alike_;
+    std::set<std::pair<uint32_t, uint32_t>> differing_;
+    std::map<uintptr_t, Fate> fates_;
+    std::vector<Report> lost_, nan_;
+    size_t judged_ = 0;
+    bool has_only_numbers_ = false;
 };
 
 #else
@@ -119,6 +154,7 @@ struct Checker {
     void end() {}
     void begin(Block&) {}
     void end(Block&) {}
+    void ended(Block&) {}
     void barrier(Block&) {}
     void cluster_barrier(Cluster&) {}
     void grid_barrier() {}

@@ -46,7 +46,9 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
         unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
-    worker_here->warn(report);
+    bool stores = !earlier.atomic && !now.atomic && !strcmp(was, "write") && !strcmp(is, "write");
+    if (stores) undecided(std::move(report), address, earlier, now);
+    else worker_here->warn(report);
 }
 
 // An access to the target of a copy that has not arrived.

@@ -59,6 +59,8 @@ static void fault(int number, siginfo_t* info, void* context) {
     if (!guard || !current) return pass_on(number, info, context);
     guard->signal = number;
     guard->address = info->si_addr;
+    const char* below = worker_here && worker_here->here ? worker_here->here->low : nullptr;
+    guard->is_full = number == SIGSEGV && size_t(below - static_cast<char*>(info->si_addr)) <= Stacks::PAGE;
     guard->code = inside(guard->run, counter(context));
     siglongjmp(guard->back, 1);
 }
@@ -135,7 +137,9 @@ static void prepare_process() {
     }
     new (&guarded) std::vector<pthread_t>;  // after a fork only the calling thread is left
     owner = getpid();
+#ifndef EMU_CHECK
     std::thread(watch).detach();
+#endif
 }
 
 // A thread that runs kernel code. The handlers have a stack of their own: those of CUDA threads are small, and may be
@@ -184,6 +188,10 @@ Report Guard::report() const {
         out.kind = "stopped", out.array = std::to_string(stopped_by);
         out.message = who + " was" + at + " when the launch was stopped";
     } else if (signal == SIGFPE) out.kind = "division by zero", out.message = who + " divides by zero" + at;
+    else if (is_full)
+        out.kind = "stack overflow", out.message = who + " has filled its stack of "
+            + std::to_string(Stacks::SIZE >> 10) + " KB" + at
+            + ": a recursion does not end, or local arrays are too large";
     else if (signal == SIGILL) out.kind = "trap", out.message = who + " has no instruction to go on with" + at;
     else if (explain) out.message = who + " reads or writes" + at + " what is not its own: " + explain(address);
     else out.message = who + " reads or writes outside of all arrays" + at;

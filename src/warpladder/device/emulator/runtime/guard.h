@@ -1,10 +1,11 @@
-// A wild access, a division by zero or a stop in a kernel ends the launch, not the process (guard.cpp). Fast mode only.
+// A wild access, a division by zero or a stop in a kernel ends the launch, not the process (guard.cpp), but with AddressSanitizer.
+// The check mode comes to it when a stack is full.
 #pragma once
 #include <setjmp.h>
 
 #include "run.h"
 
-#if !defined(EMU_CHECK) && !defined(EMU_ASAN)
+#ifndef EMU_ASAN
 #define EMU_GUARD
 #endif
 
@@ -17,6 +18,7 @@ struct Guard {
     int signal = 0;            // that ended the kernel
     uintptr_t code = 0;        // place in the kernel's module, or 0
     const void* address = nullptr;  // that it could not reach
+    bool is_full = false;           // the stack of the CUDA thread
     Guard* outer;
     explicit Guard(const Run& now);
     ~Guard();

@@ -8,6 +8,8 @@
 #include "counter.cpp"
 #include "explain.cpp"
 #include "findings.cpp"
+#include "heap.cpp"
+#include "marks.cpp"
 #include "guard.cpp"
 #include "launch.cpp"
 #include "polling.cpp"
@@ -19,3 +21,4 @@
 #include "phases.cpp"
 #include "tiles.cpp"
 #include "products.cpp"
+#include "values.cpp"

@@ -42,6 +42,7 @@ constexpr uint32_t ENGINES = 0x80000000u;
 struct Cell {
     uint32_t stamp;  // number of the block, or the launch, that the content is of
     uint8_t written;
+    uint8_t use;  // of the value, in shared memory (values.cpp)
     Access write, read[2];
 };
 

@@ -32,11 +32,15 @@ void Worker::work(Run& now) {
 }
 
 void Worker::run_units(Run& now) {
+    auto run_blocks = [&] {
+        run_seated();
+        for (size_t i = 0; i < resident; ++i) checker.ended(*blocks[i]);
+    };
     if (now.launch.cooperative) {  // every worker runs its share of the blocks at the same time
         unsigned rank = now.next++;
         resident = unfinished = 0;
         for (unsigned i = rank; i < now.units; i += now.workers) seat_unit(now.order.empty() ? i : now.order[i]);
-        run_seated();
+        run_blocks();
     } else {
         unsigned share = std::max(1u, now.units / (now.workers * 8));
         for (;;) {
@@ -45,7 +49,7 @@ void Worker::run_units(Run& now) {
             for (unsigned i = first; i < std::min(now.units, first + share) && !now.failed; ++i) {
                 resident = unfinished = 0;
                 seat_unit(now.order.empty() ? i : now.order[i]);
-                run_seated();
+                run_blocks();
                 ++now.ended;
             }
         }

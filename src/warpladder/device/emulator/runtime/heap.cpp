@@ -1,0 +1,44 @@
+// Memory that kernels allocate by malloc and new: each piece is an array of its own until it is freed.
+#include <cstdlib>
+
+#include "worker.h"
+
+#ifdef EMU_CHECK
+namespace emu {
+
+void* Checker::heap_allocate(size_t bytes) {
+    static thread_local bool is_inside = false;  // its own containers allocate too
+    void* memory = malloc(bytes ? bytes : 1);
+    if (!memory || !run_ || !current || is_inside) return memory;
+    is_inside = true;
+    uintptr_t low = uintptr_t(memory);
+    allocations[low] = {low, bytes, std::make_shared<Cells>(low, bytes, 1), std::make_unique<Lazy>(bytes)};
+    heap_.insert(low);
+    allocated(allocations[low]);
+    is_inside = false;
+    return memory;
+}
+
+void Checker::heap_free(void* memory) {
+    uintptr_t low = uintptr_t(memory);
+    if (current && heap_.erase(low)) {
+        std::erase_if(views_, [&](const Region& region) { return region.low == low; });
+        std::fill_n(recent_, RECENT, nullptr);
+        allocations.erase(low);
+    }
+    free(memory);
+}
+
+// What earlier launches have allocated.
+void Checker::heap_begins() {
+    for (uintptr_t low : heap_) allocated(allocations[low]);
+}
+
+}  // namespace emu
+
+EMU_EXPORT void* emu_heap(size_t bytes) { return emu::checker.heap_allocate(bytes); }
+EMU_EXPORT void emu_unheap(void* memory) { emu::checker.heap_free(memory); }
+#else
+EMU_EXPORT void* emu_heap(size_t bytes) { return malloc(bytes); }
+EMU_EXPORT void emu_unheap(void* memory) { free(memory); }
+#endif

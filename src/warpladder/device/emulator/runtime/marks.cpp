@@ -1,0 +1,42 @@
+// Marks of the bytes of global memory that were written, by the host or by a kernel.
+#ifdef EMU_CHECK
+#include "worker.h"
+
+namespace emu {
+
+// Marks of the written bytes from an address on, or null where there is no allocation of the checker's. bytes: of the
+// range, which is cut where the allocation ends.
+unsigned char* Checker::marks(uintptr_t address, size_t& bytes) {
+    Allocation* memory = holding(address);
+    if (!memory) return nullptr;
+    bytes = std::min(bytes, memory->low + memory->bytes - address);
+    return static_cast<unsigned char*>(memory->written->at()) + (address - memory->low);
+}
+
+void Checker::written(uintptr_t address, size_t bytes) {
+    if (unsigned char* mark = marks(address, bytes)) memset(mark, 1, bytes);
+}
+
+// Number of elements of an array without any written byte, and the first of them.
+size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first) {
+    const unsigned char* written = marks(address, bytes);
+    if (!written) return 0;
+    size_t count = 0;
+    for (size_t at = 0; at < bytes; at += element)
+        if (!memchr(written + at, 1, std::min(element, bytes - at)) && count++ == 0) first = at / element;
+    return count;
+}
+
+// A copy brings its source's marks; what comes from memory of others counts as written.
+void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {
+    unsigned char* target = marks(to, bytes);
+    if (!target) return;
+    size_t known = bytes;
+    const unsigned char* source = marks(from, known);
+    if (!source) known = 0;
+    else memmove(target, source, known);
+    memset(target + known, 1, bytes - known);
+}
+
+}  // namespace emu
+#endif
