@@ -1,5 +1,5 @@
-// A wild access, a division by zero or a stop in a kernel ends the launch, not the process (guard.cpp), but with AddressSanitizer.
-// The check mode comes to it when a stack is full.
+// A wild access, a division by zero, a full stack or a stop in a kernel ends the launch, not the process (guard.cpp).
+// In the fast mode, and in the check mode for a full stack; AddressSanitizer has handlers of its own.
 #pragma once
 #include <setjmp.h>
 
