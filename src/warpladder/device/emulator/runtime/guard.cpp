@@ -28,7 +28,7 @@ static std::atomic<unsigned> launches{0}, running{0};  // all so far, and now
 static std::atomic<bool> noting{false}, stopping{false};
 static std::atomic<int> stopped_by{0};  // signal
 
-static uintptr_t counter(void* context) {
+static uintptr_t program_counter(void* context) {
 #if defined(__x86_64__)
     return uintptr_t(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
 #elif defined(__aarch64__)
@@ -61,7 +61,7 @@ static void fault(int number, siginfo_t* info, void* context) {
     guard->address = info->si_addr;
     const char* below = worker_here && worker_here->here ? worker_here->here->low : nullptr;
     guard->is_full = number == SIGSEGV && size_t(below - static_cast<char*>(info->si_addr)) <= Stacks::PAGE;
-    guard->code = inside(guard->run, counter(context));
+    guard->code = inside(guard->run, program_counter(context));
     siglongjmp(guard->back, 1);
 }
 
@@ -71,7 +71,7 @@ static int stop_signal() { return SIGRTMIN + 5; }
 static void stop(int number, siginfo_t*, void* context) {
     Guard* guard = guard_here;
     if (!stopping || !guard || !current) return;
-    uintptr_t code = inside(guard->run, counter(context));
+    uintptr_t code = inside(guard->run, program_counter(context));
     if (!code) return;
     guard->signal = number;
     guard->code = code;
