@@ -23,7 +23,7 @@ def _opened(name: str | None, mode: str) -> Device:
     if name == "emulated":
         from ...device.emulator import EmulatedDevice
 
-        return EmulatedDevice(mode)
+        return EmulatedDevice(mode, collect=mode == "count")  # counts need no data
     from ...device.gpu import GpuDevice
 
     return GpuDevice()
