@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -31,7 +31,13 @@ RESNET = (
 
 
 def made(layers: Any = SMALL, **settings: Any) -> CNNClassifier:
-    known = {"random_state": 0, "max_iter": 4, "rung": "numpy", "learning_rate_init": 0.02, "batch_size": 20}
+    known: dict[str, Any] = {
+        "random_state": 0,
+        "max_iter": 4,
+        "rung": "numpy",
+        "learning_rate_init": 0.02,
+        "batch_size": 20,
+    }
     return CNNClassifier(layers, **(known | settings))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
-from scipy.special import softmax
+from scipy.sparse import issparse  # type: ignore[import-untyped]
+from scipy.special import softmax  # type: ignore[import-untyped]
 from sklearn.utils._param_validation import StrOptions
 
 from .classifier import MLPClassifier
