@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from clockwork import Clockwork, Cost
 from hypothesis import HealthCheck, given, settings
@@ -19,18 +20,31 @@ from strategies import ZOO, Case, case, cases
 from warpladder import nets
 from warpladder.checkpoint.plan import NetPlan, plan_from_json, plan_to_json
 from warpladder.config import TrainConfig
+from warpladder.data.order import Order
 from warpladder.device import Call, Launch
 from warpladder.device import source as sources
+from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.timing import in_turn
 from warpladder.errors import DeviceError, OutOfMemoryError, PlanError
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.nets import (
+    BatchNorm1d,
+    BatchNorm2d,
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Linear,
+    MSELoss,
+    Net,
+    ReLU,
+    Residual,
+)
 from warpladder.ops import linear
 from warpladder.ops.engine.segments import KernelTable
 from warpladder.ops.tables.graph import TABLE, Tiled
 from warpladder.ops.tables.tensor import TABLE as TENSOR
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.tuning import plan_cache, tuner
-from warpladder.trainers.tuning.candidates import MOST, TileChoice, products
+from warpladder.trainers.tuning.candidates import MOST, TileChoice, products, segments
 from warpladder.trainers.tuning.tuner import MARGIN, fastest
 
 NET = Net(
@@ -506,3 +520,35 @@ def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
     told = set(trainer.kernels_of_predicting(drawn.dataset.test_x, drawn.dataset.scale))
     assert set(asked[before_predicting:]) <= told <= set(asked)
     assert len(wanted) == len(set(wanted)) and set(wanted) == set(asked)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_another_segment_of_a_layer_gets_all_of_its_arrays() -> None:
+    """Running statistics too: a normalisation has weights, and so alternatives."""
+    shaped = Conv2d(out_channels=4, kernel_size=3, padding=1, bias=False)
+    layers = (
+        shaped,
+        BatchNorm2d(),
+        Residual(shaped, BatchNorm2d()),
+        ReLU(),
+        Flatten(),
+        BatchNorm1d(),
+        Linear(out_features=3),
+    )
+    net = Net("normalised", (2, 4, 4), layers, CrossEntropyLoss())
+    states = []
+    for choose in (False, True):
+        drawn = case(net, CONFIG, seed=1, samples=10)
+        trainer = GraphedTrainer(net, CONFIG, drawn.state, EmulatedDevice(), TABLE)
+        trainer.load(drawn.dataset)
+        assert trainer.chain is not None
+        choices = segments(trainer.chain, (Tiled,)) if choose else []
+        for choice in choices:
+            choice.settle(Tiled)
+        assert not choose or {type(layer) for each in choices for layer in each.op.layers} >= {BatchNorm1d, BatchNorm2d}
+        trainer.run(Order(0, 0, 10), 0, 2)
+        states.append(trainer.state())
+        trainer.close()
+    for before, after in zip(*((state.params, state.buffers) for state in states), strict=True):
+        assert before is not None and np.allclose(before, after, rtol=1e-4, atol=1e-6)
+    assert not np.array_equal(states[0].buffers, drawn.state.buffers)

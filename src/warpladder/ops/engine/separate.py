@@ -1,5 +1,6 @@
 """Consecutive layers computed by several segments of another table."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 from ...device import Array, Device
@@ -31,7 +32,9 @@ class SeparateSegments(Segment):
             y = buffers.y if last else self.scratch((capacity, *part.out_shape))
             wanted = buffers.dy is not None and (trained or dx is not None)
             dy = None if not wanted else buffers.dy if last else self.scratch((capacity, *part.out_shape))
-            self.segments.append(kind(device, part, Operands(Buffers(x, y, dx, dy, *weights)), block_size))
+            w, b, dw, db = weights
+            own_buffers = replace(buffers, x=x, y=y, dx=dx, dy=dy, w=w, b=b, dw=dw, db=db)
+            self.segments.append(kind(device, part, Operands(own_buffers), block_size))
             self.workspace += self.segments[-1].workspace
             x, dx = y, dy
         self.relu = self._relu_before() if buffers.dx is not None and operands.masks_dx else None
