@@ -119,7 +119,11 @@ def outcome(repository: Path, files: list[Path], given: argparse.Namespace, word
         for file in (printed, errors):
             file.seek(0)
             texts.append(file.read()[-40000:].decode(errors="replace"))
-    row = {"repository": repository.name, "program": str(files[0].relative_to(repository)), "arguments": words}
+    row: dict[str, Any] = {
+        "repository": repository.name,
+        "program": str(files[0].relative_to(repository)),
+        "arguments": words,
+    }
     row |= judged(code, *texts) | {"seconds": seconds, "files": {}}
     if not given.options:
         for path in files:

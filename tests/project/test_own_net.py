@@ -208,11 +208,13 @@ def test_a_net_without_a_shape_says_so():
 
 def test_the_page_on_nets_says_what_works():
     page = ROOT / "docs" / "own-net.md"
-    (toml,), (python, *_, use) = code(page, "toml"), code(page, "python")
+    (toml, residual), (python, *_, use) = code(page, "toml"), code(page, "python")
     assert wl.load_net(written("mine.toml", toml), (1, 8, 8)).shapes[1] == (16, 8, 8)
     assert wl.load_net(
         written("mine.toml", toml.replace("# in_shape", "in_shape").replace("# name", "name"))
     ).in_shape == (1, 28, 28)
+    with_residual = toml.replace("[[layers]]", f"{residual}\n[[layers]]", 1)
+    assert wl.load_net(written("mine.toml", with_residual), (1, 8, 8)).skips.stored
     assert wl.load_net(written("funnel.py", python), (1, 8, 8), 7).out_shape == (7,)
     written("mine.toml", toml)
     exec(compile(use, "own-net.md", "exec"), {})

@@ -551,4 +551,5 @@ def test_another_segment_of_a_layer_gets_all_of_its_arrays() -> None:
         trainer.close()
     for before, after in zip(*((state.params, state.buffers) for state in states), strict=True):
         assert before is not None and np.allclose(before, after, rtol=1e-4, atol=1e-6)
-    assert not np.array_equal(states[0].buffers, drawn.state.buffers)
+    moved, began = states[0].buffers, drawn.state.buffers
+    assert moved is not None and began is not None and not np.array_equal(moved, began)

@@ -224,17 +224,19 @@ def _same(old: Problem, new: Problem) -> bool:
 
 def _causes(problems: list[Problem]) -> list[Problem]:
     """Faults that are causes, without their consequences: early reads after a race, races of an index out of bounds,
-    crashes.
+    results that depend on the order where a local variable has no value, crashes.
     """
     races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
     outside = {
         (p.kernel, p.array, place) for p in problems if p.kind == "out of bounds" and p.array for place in p.places
     }
+    rubbish = {(p.kernel, p.array) for p in problems if p.kind == "uninitialised local"}
     named = {p.kernel for p in problems if p.kind in CAUSES and p.places}
     return [
         p
         for p in problems
         if not (p.kind == "uninitialised" and any((p.kernel, p.array, place) in races for place in p.places))
         and not (p.kind == "race" and all((p.kernel, p.array, place) in outside for place in p.places))
+        and not (p.kind == "order" and (p.kernel, p.array) in rubbish)
         and not (p.kind == "crash" and not p.places and p.kernel in named)
     ]

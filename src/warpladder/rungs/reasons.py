@@ -19,9 +19,10 @@ def of_loops(net: Net, config: TrainConfig, options: Options = Options()) -> str
 
 def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
     """Reason why the rung that compiles a whole epoch cannot train; None if it can."""
+    from ..nets.residual import RESIDUAL_PARTS
     from ..ops.engine.layer_files import LISTED, others
 
-    known = ", ".join(kind.__name__ for kind in LISTED if not kind.normalizes)
+    known = ", ".join(kind.__name__ for kind in LISTED if not kind.normalizes and kind not in RESIDUAL_PARTS)
     if reason := of_statistics(net) or of_residuals(net):
         return reason
     reason = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)

@@ -65,8 +65,8 @@ def costs_of(net: Net, config: TrainConfig, samples: int) -> tuple[Cost, ...]:
     costs.
     """
     found = costs()
-    persistent = next(rung for rung in ladder.LADDER if rung.name == "persistent")
-    if all(each.rung != "graph" for each in found) or persistent.unsupported(net, config) is not None:
+    persistent = next((rung for rung in ladder.LADDER if rung.name == "persistent"), None)
+    if persistent is None or persistent.unsupported(net, config) is not None:
         return found
     gpu = _peaks()
     if gpu is None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from warpladder.device.emulator import EmulatedDevice, toolchain, why_not
+from warpladder.device.emulator.whole import is_whole
 from warpladder.errors import KernelError
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -99,11 +100,11 @@ def test_a_compiled_file_that_was_cut_off_is_made_anew(file, monkeypatch, tmp_pa
     copy = tmp_path / first.name
     content = first.read_bytes()
     copy.write_bytes(content)
-    assert toolchain.is_whole(copy)
+    assert is_whole(copy)
     for damaged in (b"", content[: len(content) // 2], content[:-1], content[:99] + b"\0" * 4096 + content[4195:]):
         copy.write_bytes(damaged)
         os.utime(copy, ns=(1, len(damaged)))
-        assert not toolchain.is_whole(copy)
+        assert not is_whole(copy)
     monkeypatch.setattr(toolchain, "folder", lambda: tmp_path)
     made = toolchain.made(first.name, ["-shared", "-x", "c++", os.devnull], "nothing")
-    assert made == copy and toolchain.is_whole(copy)
+    assert made == copy and is_whole(copy)

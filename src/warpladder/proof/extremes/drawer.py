@@ -84,7 +84,8 @@ class ExtremesDrawer:
         self.drawn: dict[tuple[str, int, float], _Samples | None] = {}
         self.curves = [i for i, layer in enumerate(self.net.layers) if not isinstance(layer, HOMOGENEOUS)]
         self.first, self.last = (param_slices(self.net)[at].layer for at in (0, -1))
-        found = ((i, self._before(i)) for i in self.curves)
+        own = {place.layer for place in param_slices(self.net)}  # a layer of the user's with parameters
+        found = ((i, self._before(i)) for i in self.curves if i not in own)
         self.before = {i: layer for i, layer in found if layer is not None}
 
     def kinds(self, has_targets: bool) -> list[str]:

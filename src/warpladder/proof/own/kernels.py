@@ -79,8 +79,7 @@ def inspect(rung: Rung, net: Net, config: TrainConfig, abort: Callable[[str], No
     counts: dict[object, str] = {}
     for _, kind, file in files:
         if isinstance(kind, str):
-            counts = net.param_count, *(() if file.fixed else RAGGED_COUNTS)
-            for count in counts:
+            for count in (net.param_count, *(() if file.fixed else RAGGED_COUNTS)):
                 first = check_update(file, config, count, abort) or first
                 tried[count != net.param_count].add(count)
             continue

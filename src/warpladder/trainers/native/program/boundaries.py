@@ -75,7 +75,7 @@ class ActivationBoundaries:
             (-phase.start, phase.end - output)
             for length, output in zip(inputs, outputs, strict=True)
             for phase in phases(layer, length)
-            if phase.count and phase.taps
+            if phase.pixels and phase.taps
         ]
         before, after = (max(0, *side) for side in zip(*reach, strict=True))
         return before, after

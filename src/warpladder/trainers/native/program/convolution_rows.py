@@ -119,9 +119,9 @@ def _input_gradient(
             taps = row.taps * column.taps
             product = PACKED, weights, -1, finish
             weights += taps * at.inputs * at.outputs
-            if not row.count or not column.count:
+            if not row.pixels or not column.pixels:
                 continue
-            pixels = stride, row.first, column.first, row.count, column.count
+            pixels = stride, row.first, column.first, row.pixels, column.pixels
             view, to, where = dy.moved(row.start, column.start), dx.every(*pixels), mask.every(*pixels)
             if stride == 1:
                 _convolve(rows, "backward", (view, to, where), (row.taps, 1), (*product, panels), (-row.start, dy))

@@ -18,20 +18,20 @@ from ....nets import Conv2d
 class Phase(NamedTuple):
     """One phase of rows or columns; element `r` of `phases` has the inputs i with (i + padding) % stride = r.
 
-    first, count : index of the phase's first input, and number of its inputs, `stride` apart.
+    first, pixels : index of the phase's first input, and number of its inputs, `stride` apart.
     taps : kernel rows or columns that reach them; 0 where a kernel is smaller than its stride, whose gradient is 0.
     start : index in dy of the first factor of the first input; below 0 in the border of zeros.
     """
 
     first: int
-    count: int
+    pixels: int
     taps: int
     start: int
 
     @property
     def end(self) -> int:
         """Index in dy after the last factor of the last input."""
-        return self.start + self.taps + self.count - 1
+        return self.start + self.taps + self.pixels - 1
 
 
 def phases(layer: Conv2d, length: int) -> list[Phase]:
