@@ -284,7 +284,7 @@ def test_faults_of_what_blocks_send_are_named(monkeypatch, fault):
 WRONG = {
     "a stale batch": ("const float* const x = odd ? x_odd : x_even;", "const float* const x = x_even;"),
     "a lost group's sum": ("float sum = parts[i];", "float sum = 0.0f;"),
-    "a sample read twice": ("ahead : rows[Warps::first()];", "ahead : rows[max(Warps::first(), 1)];"),
+    "a sample read twice": ("hold(ahead >= 0 ? ahead : rows[at]);", "hold(at == n - 1 ? rows[0] : rows[at]);"),
     "no bias": ("bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;", "bias[k] = 0.0f;"),
     "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
     "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),

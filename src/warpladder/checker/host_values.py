@@ -14,7 +14,10 @@ from ..errors import ConfigError
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _WORDS = {"sizeof", "true", "false"}
-_CAST = re.compile(r"\(\s*(?:unsigned\s+)?(?:int|unsigned|size_t|long|float|double)\s*\)|(?:static_cast\s*<[\w\s]+>)")
+_CAST = re.compile(
+    r"(?<!sizeof)(?<!sizeof )\(\s*(?:unsigned\s+)?(?:int|unsigned|size_t|long|float|double)\s*\)"
+    r"|(?:static_cast\s*<[\w\s]+>)"
+)
 #: Rounded up in floating point: ceil(n / 256.0), ceil((float)n / 256).
 _CEIL = re.compile(r"(?:std\s*::\s*)?\bceilf?\s*\(")
 _SIZEOF = re.compile(r"\s*\*\s*sizeof\s*\(?[^()*]*\)?|\bsizeof\s*\(?[^()*]*\)?\s*\*\s*")
@@ -127,7 +130,7 @@ class HostValues:
             if name in out or name in own or name in _WORDS:
                 return
             text = self.expanded(self.definition(name)) if depth else ""
-            inner = [word for word in _NAME.findall(text) if word not in _WORDS]
+            inner = [word for word in _names(text) if word not in _WORDS]
             if text and (name in inner or re.search(r"[^\w\s.+\-*/%<()]|\w\s*\(", re.sub(r"sizeof\s*\(", "", text))):
                 text, inner = "", []
             for word in inner:
@@ -139,9 +142,14 @@ class HostValues:
             out[name] = text
 
         for text in texts:
-            for name in _NAME.findall(text):
+            for name in _names(text):
                 add(name, DEPTH)
         return out
+
+
+def _names(text: str) -> list[str]:
+    """Names in an expression, without the types of sizeof."""
+    return _NAME.findall(re.sub(r"\bsizeof\s*\([^()]*\)", "", text))
 
 
 def _inserted(given: Mapping[str, str], word: re.Match[str]) -> str:

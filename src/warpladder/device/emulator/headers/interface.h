@@ -124,7 +124,7 @@ struct Fragments {
 
 // The CUDA thread that runs on this OS thread. In a checked build kernels call the runtime for it, which hides the
 // access from the checker.
-extern constinit thread_local Thread* current __attribute__((tls_model("initial-exec"), visibility("default")));
+extern thread_local Thread* current __attribute__((tls_model("initial-exec"), visibility("default")));
 
 }  // namespace emu
 

@@ -103,7 +103,8 @@ void Checker::end(Block& block) {
         for (uintptr_t at = region.low; at < region.high; at += region.cells->grain()) {
             const Cell& cell = (*region.cells)[at];
             if (cell.stamp != block.clocks.stamp) continue;
-            bool writes = late(cell.write, false);
+            // a wait for a phase is one for its arrivals, also for those that publish no writes
+            bool writes = late(cell.write, block.phases.count(reinterpret_cast<void*>(at & ~uintptr_t(7))) > 0);
             const Access& access = writes ? cell.write : cell.read[late(cell.read[1], true)];
             if (!writes && !late(access, true)) continue;
             Thread& last = block.threads[0];

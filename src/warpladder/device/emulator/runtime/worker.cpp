@@ -7,7 +7,7 @@
 
 namespace emu {
 
-constinit thread_local Thread* current = nullptr;
+thread_local Thread* current = nullptr;
 
 void Worker::work(Run& now) {
     run = &now;
