@@ -34,7 +34,7 @@ RESERVE = 3.0  # times that the witness's error must fit into each bound
 ALONE = 64  # samples that are tried one by one, at most
 SHARE = 0.8  # share of them that must be fit: with fewer the others were near a bound by chance
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
-COARSE_RESERVE = 1.5
+COARSE_RESERVE = 2.0
 # SHARE of a coarser format, whose bound is a few roundings of one number: half of all samples are not fit alone
 COARSE_SHARE = 0.25
 
