@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...device.emulator.counts import KernelCounts, kernel_counts
+from ...device.emulator.counts import KernelCounts, launch_counts
 from ...device.emulator.device import EmulatedDevice
 from ...device.emulator.hostcode import device_code
 from ...device.emulator.kernel import EmulatedLaunch
@@ -59,13 +59,7 @@ class CountPass(Pass):
     counts: list[KernelCounts] = field(default_factory=list, init=False)
 
     def _learn(self, number: int, launch: EmulatedLaunch, found: list[Any]) -> None:
-        config, static = launch.config, launch.kernel.resources.static_shared
-        self.counts.append(
-            kernel_counts(
-                launch.name, (config.grid, config.block, config.shared, static), launch.kernel.device.counts(),
-                launch.kernel.function.library,
-            )
-        )  # fmt: skip
+        self.counts.append(launch_counts(launch))
 
 
 def plural(count: int, what: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .flops import Arithmetic, arithmetic
+from .kernel import EmulatedLaunch
 from .reports import Location, foreign, lines_of
 
 #: Acts of the emulator's counter, in the order of runtime/counter.h.
@@ -129,3 +130,10 @@ def kernel_counts(name: str, shape: Shape, rows: list[tuple[int, ...]], library:
             line.arithmetic += operations.get(code, Arithmetic()).times(count.lanes)
     ordered = sorted(lines.values(), key=lambda line: (line.file, line.number))
     return KernelCounts(name, *shape, ordered, bool(operations))
+
+
+def launch_counts(launch: EmulatedLaunch) -> KernelCounts:
+    """Counts of a launch that its device, in the mode "count", has run last."""
+    config, kernel = launch.config, launch.kernel
+    shape = config.grid, config.block, config.shared, kernel.resources.static_shared
+    return kernel_counts(launch.name, shape, kernel.device.counts(), kernel.function.library)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from ...device import Launch
-from ...device.emulator.counts import SECTOR, kernel_counts
+from ...device.emulator.counts import SECTOR, launch_counts
 from ...device.emulator.kernel import EmulatedLaunch
 
 
 def counted(launch: Launch) -> str:
     """Counts of a launch that a device in the mode "count" has just run."""
     assert isinstance(launch, EmulatedLaunch)
-    config, kernel = launch.config, launch.kernel
-    shape = config.grid, config.block, config.shared, kernel.resources.static_shared
-    found = kernel_counts(launch.name, shape, kernel.device.counts(), kernel.function.library)
+    found = launch_counts(launch)
     words = []
     for act in ("global load", "global store"):
         if (count := found.total(act)).warps:

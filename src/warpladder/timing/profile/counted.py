@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...device.emulator.counts import KernelCounts, kernel_counts
+from ...device.emulator.counts import KernelCounts, launch_counts
 from ...device.emulator.device import EmulatedDevice
 from ...device.emulator.kernel import EmulatedLaunch
 from ...errors import RungError
@@ -37,7 +37,4 @@ def count_step(run: ResolvedRun) -> list[KernelCounts]:
 
 
 def _counted(launch: EmulatedLaunch, phase: str) -> KernelCounts:
-    config, resources = launch.config, launch.kernel.resources
-    shape = config.grid, config.block, config.shared, resources.static_shared
-    counts = kernel_counts(launch.name, shape, launch.kernel.device.counts(), launch.kernel.function.library)
-    return replace(counts, name=f"{launch.name}, {phase}" if phase else launch.name)
+    return replace(launch_counts(launch), name=f"{launch.name}, {phase}" if phase else launch.name)
