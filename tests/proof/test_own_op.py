@@ -130,7 +130,8 @@ class Stuck(Exception):
 
 @pytest.mark.slow
 def test_a_kernel_without_an_end_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The launch cannot be ended here: it ends by itself, long after the message."""
+    """The launch cannot be ended here: it ends by itself, long after the message. Other modes have watched before."""
+    checked(tmp_path, "linear.forward", RIGHT)
     monkeypatch.setattr(watched, "LIMIT", 0.5)
     found: list[str] = []
     slow = RIGHT.replace(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..device import Array, KernelSource
+from ..device.emulator.deadline import deadline
 from ..device.emulator.device import EmulatedDevice
 from ..device.emulator.kernel import EmulatedKernel, EmulatedLaunch
 from ..device.emulator.symbols import mentions
@@ -35,17 +36,12 @@ class TimeLimit:
     @contextmanager
     def on(self, device: EmulatedDevice, launch: EmulatedLaunch) -> Iterator[None]:
         """Context in which a launch runs, in the calling thread."""
-        timer = threading.Timer(self.seconds, self._over, (device, launch)) if self.seconds else None
-        if timer:
-            timer.daemon = True
-            timer.start()
-        self.running = device, launch
-        try:
-            yield
-        finally:
-            self.running = None
-            if timer:
-                timer.cancel()
+        with deadline(self.seconds, partial(self._over, device, launch)):
+            self.running = device, launch
+            try:
+                yield
+            finally:
+                self.running = None
 
     def _over(self, device: EmulatedDevice, launch: EmulatedLaunch) -> None:
         found = device.stuck(launch)

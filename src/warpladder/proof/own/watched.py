@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...device import Launch
+from ...device.emulator.deadline import deadline
 
 if TYPE_CHECKING:
     from ...device.emulator import EmulatedDevice
@@ -22,10 +22,5 @@ def send_watched(device: EmulatedDevice, launch: Launch, end: Callable[[str], No
         found = device.stuck(launch)
         end(f"no end within {LIMIT:.0f} s: {found[0].message if found else 'it does not end'}")
 
-    watch = threading.Timer(LIMIT, stuck)
-    watch.daemon = True
-    watch.start()
-    try:
+    with deadline(LIMIT, stuck):
         launch.send()
-    finally:
-        watch.cancel()

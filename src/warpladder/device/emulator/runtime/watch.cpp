@@ -38,7 +38,7 @@ static void look(int, siginfo_t*, void*) {
 }
 
 // The handler has its own stack: those of CUDA threads are small.
-static void prepare() {
+static void give_stack() {
     static thread_local bool ready = false;
     if (ready) return;
     ready = true;
@@ -47,6 +47,11 @@ static void prepare() {
     memory.ss_sp = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memory.ss_size = SIZE;
     if (memory.ss_sp != MAP_FAILED) sigaltstack(&memory, nullptr);
+}
+
+// A process may have the runtimes of several modes, and one handler of a signal: it is that of the launch that runs.
+static void prepare() {
+    give_stack();
     struct sigaction action{};
     action.sa_sigaction = look;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
