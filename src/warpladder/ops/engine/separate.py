@@ -26,15 +26,14 @@ class SeparateSegments(Segment):
         assert cut is not None
         for at, (part, kind) in enumerate(cut):
             own = any(layer.param_shapes(shape) for layer, shape in zip(part.layers, part.shapes, strict=False))
-            weights: list[Array | None] = [buffers.w, buffers.b, buffers.dw, buffers.db] if own else [None] * 4
+            weights: dict[str, Array | None] = {} if own else dict.fromkeys(("w", "b", "dw", "db"))
             trained = trained or own
             last = at == len(cut) - 1
             y = buffers.y if last else self.scratch((capacity, *part.out_shape))
             wanted = buffers.dy is not None and (trained or dx is not None)
             dy = None if not wanted else buffers.dy if last else self.scratch((capacity, *part.out_shape))
-            w, b, dw, db = weights
-            own_buffers = replace(buffers, x=x, y=y, dx=dx, dy=dy, w=w, b=b, dw=dw, db=db)
-            self.segments.append(kind(device, part, Operands(own_buffers), block_size))
+            bound = Operands(replace(buffers, x=x, y=y, dx=dx, dy=dy, **weights))
+            self.segments.append(kind(device, part, bound, block_size))
             self.workspace += self.segments[-1].workspace
             x, dx = y, dy
         self.relu = self._relu_before() if buffers.dx is not None and operands.masks_dx else None

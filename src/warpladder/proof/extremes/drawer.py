@@ -84,8 +84,7 @@ class ExtremesDrawer:
         self.drawn: dict[tuple[str, int, float], _Samples | None] = {}
         self.curves = [i for i, layer in enumerate(self.net.layers) if not isinstance(layer, HOMOGENEOUS)]
         self.first, self.last = (param_slices(self.net)[at].layer for at in (0, -1))
-        own = {place.layer for place in param_slices(self.net)}  # a layer of the user's with parameters
-        found = ((i, self._before(i)) for i in self.curves if i not in own)
+        found = ((i, self._before(i)) for i in self.curves)
         self.before = {i: layer for i, layer in found if layer is not None}
 
     def kinds(self, has_targets: bool) -> list[str]:
@@ -216,8 +215,10 @@ class ExtremesDrawer:
         return params
 
     def _before(self, layer: int) -> int | None:
-        """Number of the trained layer whose outputs, scaled, enter a layer; None if there is none."""
+        """Number of the trained layer whose scaled outputs enter a layer without parameters; None if there is none."""
         trained = {place.layer for place in param_slices(self.net)}
+        if layer in trained:  # a layer of the user's: no activation
+            return None
         found = next((i for i in range(layer - 1, -1, -1) if i in trained or i in self.curves), None)
         return found if found in trained else None
 
