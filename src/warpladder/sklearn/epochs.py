@@ -64,6 +64,7 @@ class Fit:
         steps = self.config.steps(samples)
         model.n_iter_ = 0
         for epoch in range(1 if self.incremental else model.max_iter):
+            model._callbacks.begin_epoch()
             order = Order(self.config.seed, epoch, samples, self.config.shuffle)
             with np.errstate(over="ignore", invalid="ignore"):
                 log = self.trainer.run(order, 0, steps)
@@ -83,7 +84,11 @@ class Fit:
                 model._no_improvement_count = 0
             if rate != self.rate:
                 self._change_rate(rate)
-        state = self.trainer.state()
+        self.end()
+
+    def end(self) -> None:
+        """Store the state of the optimizer in the model's attributes."""
+        model, state = self.model, self.trainer.state()
         model._slots, model._updates, model._rate = dict(state.slots), state.step, self.rate
 
     def close(self) -> None:

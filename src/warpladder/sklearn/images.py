@@ -97,16 +97,6 @@ class CNNClassifier(MLPClassifier):
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.n_iter_no_change, self.rung, self.class_weight = n_iter_no_change, rung, class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Any:
-        """Fit the net to images; arguments are those of `MLPClassifier.fit`."""
-        rows = self._rows(X, begins=True)
-        held = None if X_val is None else self._rows(X_val)
-        return super().fit(rows, y, sample_weight, X_val=held, y_val=y_val)
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Any:
-        """Train one epoch more; arguments are those of `MLPClassifier.partial_fit`."""
-        return super().partial_fit(self._rows(X, begins=not hasattr(self, "coefs_")), y, sample_weight, classes)
-
     def predict(self, X: Any) -> Any:
         """Class of each image, (samples,)."""
         return super().predict(self._rows(X))

@@ -16,6 +16,7 @@ from sklearn.neural_network._multilayer_perceptron import BaseMultilayerPerceptr
 from sklearn.utils.validation import validate_data
 
 from ..errors import ConfigError, RungError
+from .callbacks import Callbacks, CallbackSupportMixin, StoppedByCallback
 from .samples import Samples
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _FIT = ["self", "X", "y", "sample_weight", "activations", "deltas", "coef_grads"
         "incremental"]  # fmt: skip
 
 
-class RungPerceptron(BaseMultilayerPerceptron):
+class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
     """Base class of the estimators, which replaces scikit-learn's methods that train its perceptrons.
 
     Derived classes define the differences between labels and targets.
@@ -47,6 +48,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
     rung_reason_: str
     validation_loss_curve_: list[float] | None
     _given: tuple[Any, Any] | None = None  # X_val and y_val of a fit in progress
+    _callbacks: Callbacks | None = None  # callbacks of a fit in progress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Any:
         """Fit the perceptron to samples.
@@ -66,6 +68,36 @@ class RungPerceptron(BaseMultilayerPerceptron):
             return super().fit(X, y, sample_weight)
         finally:
             del self._given
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, incremental: bool = False) -> Any:
+        """Fit to samples as the user gave them, and call the callbacks of scikit-learn; this extends its method."""
+        rows = self._rows(X, begins=not incremental or not hasattr(self, "coefs_"))
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        epochs = 0 if self.solver == "lbfgs" else 1 if incremental else self.max_iter
+        task = "partial_fit" if incremental else "fit"
+        try:
+            self._callbacks = Callbacks(self, task, epochs, {"X": X, "y": y, "metadata": metadata})
+            super()._fit(rows, y, sample_weight, incremental)
+            self._callbacks.end()
+        finally:
+            self.__dict__.pop("_callbacks", None)
+        return self
+
+    def _rows(self, X: Any, begins: bool = False) -> Any:
+        """Samples as rows (samples, features). begins : True for the first samples of a fit."""
+        return X
+
+    def _backprop(self, *arguments: Any) -> Any:
+        """Gradients by scikit-learn's arithmetic; the first of an epoch begins it for the callbacks."""
+        if self._callbacks is not None:
+            self._callbacks.begin_epoch()
+        return super()._backprop(*arguments)
+
+    def _update_no_improvement_count(self, *arguments: Any) -> None:
+        """End an epoch of either arithmetic: note its score or loss, and call the callbacks."""
+        super()._update_no_improvement_count(*arguments)
+        if self._callbacks is not None:
+            self._callbacks.end_epoch()
 
     @abstractmethod
     def _goals(self, y: np.ndarray) -> np.ndarray:
@@ -126,7 +158,10 @@ class RungPerceptron(BaseMultilayerPerceptron):
         if self.verbose:
             print(f"Rung {self.rung_}: {self.rung_reason_}")
         if self.rung_ == OWN:
-            super()._fit_stochastic(X, y, sample_weight, *buffers)
+            try:
+                super()._fit_stochastic(X, y, sample_weight, *buffers)
+            except StoppedByCallback:
+                self._keep_best()
             return
         if self.early_stopping and incremental:
             raise ValueError("partial_fit does not support early_stopping=True")
@@ -138,7 +173,7 @@ class RungPerceptron(BaseMultilayerPerceptron):
     def _parts(self, x: np.ndarray, goals: np.ndarray, y: np.ndarray, weight: Any) -> tuple[Samples, Samples | None]:
         """Training samples, and held-out samples or None."""
         if self._given is not None:
-            held_x = validate_data(self, self._given[0], reset=False, dtype=(np.float64, np.float32))
+            held_x = validate_data(self, self._rows(self._given[0]), reset=False, dtype=(np.float64, np.float32))
             held_goals = self._goals(self._encoded(self._given[1]))
             if len(held_goals) != len(held_x):
                 raise ValueError(f"X_val has {len(held_x)} samples, y_val {len(held_goals)}")
@@ -177,6 +212,9 @@ class RungPerceptron(BaseMultilayerPerceptron):
         fit = Fit(self, net, config, rung, samples, held, incremental)
         try:
             fit.run()
+        except StoppedByCallback:
+            fit.stopped = True
+            fit.end()
         except KeyboardInterrupt:
             warnings.warn("Training interrupted by user.", stacklevel=3)
         finally:
@@ -188,6 +226,10 @@ class RungPerceptron(BaseMultilayerPerceptron):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        self._keep_best()
+
+    def _keep_best(self) -> None:
+        """With early stopping restore the weights of the best epoch."""
         if self.early_stopping:
             self.coefs_, self.intercepts_ = self._best_coefs, self._best_intercepts
 
