@@ -22,7 +22,8 @@ template <int W> __global__ void turned(const float* x, float* y, int n) {
 }
 template <int S> __global__ void diverging(const float* x, float* y, int n) {
     float v = x[I];
-    for (int k = 0; k < int(threadIdx.x % S) + 1; ++k) v = v * 1.5f + y[I];
+#pragma unroll 1
+    for (int k = 0; k < int(threadIdx.x % S) + 1; ++k) v = v * 1.5f + x[(I + 32 * k) % n];
     y[I] = v;
 }
 template <int S> __global__ void added(const float* x, float* y, int n) { atomicAdd(&y[threadIdx.x % S], x[I]); }

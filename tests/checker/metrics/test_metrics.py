@@ -148,7 +148,7 @@ def test_counts_have_nsight_compute_s_names() -> None:
         "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 2,
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 10,
         "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": 5.0,
-        "smsp__inst_executed_shared_st.sum": 1,
+        "smsp__inst_executed_op_shared_st.sum": 1,
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": 5,
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": 4,
     }

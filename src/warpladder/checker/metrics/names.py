@@ -25,7 +25,7 @@ def named(counts: dict[str, Count]) -> dict[str, float]:
     for act, end in _SHARED.items():
         count = counts.get(act, Count())
         if count.warps:
-            found[f"smsp__inst_executed_{end.replace('_op_', '_')}.sum"] = count.warps
+            found[f"smsp__inst_executed_{end.replace('shared_op_', 'op_shared_')}.sum"] = count.warps
             found[f"l1tex__data_pipe_lsu_wavefronts_mem_{end}.sum"] = count.passes
             found[f"l1tex__data_bank_conflicts_pipe_lsu_mem_{end}.sum"] = count.conflicts
     return found
