@@ -9,9 +9,9 @@ from pathlib import Path
 
 from warpladder.appendix.reproduce.report.page import write_page
 from warpladder.appendix.reproduce.results import Reproduction
-from warpladder.report.figures.alone import alone
-from warpladder.report.figures.ladder import alt, ladder
 from warpladder.results import Results, load
+from warpladder.results.report.figures.alone import alone
+from warpladder.results.report.figures.ladder import alt, ladder
 
 DOCS = Path(__file__).parent
 

@@ -48,7 +48,7 @@ from warpladder.rungs.base import Rung
 from warpladder.rungs.tensor import PRECISIONS
 
 if TYPE_CHECKING:
-    from warpladder.report.figures.svg import Canvas
+    from warpladder.results.report.figures.svg import Canvas
 
 BASE = "graph"
 #: What a coarse precision may differ from BASE: points of accuracy, and per cent of the mean squared error.
@@ -321,7 +321,7 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
     Its bars are the standard deviation of errors, and the least and most seconds. Cases of which no training had the
     GPU for itself are left out.
     """
-    from warpladder.report.figures.svg import PAPER, SERIES
+    from warpladder.results.report.figures.svg import PAPER, SERIES
 
     found = [(case, report["cases"].get(case.name, {}).get("runs", {})) for case in cases]
     stored = [(case, runs) for case, runs in found if any(timed(of_rung) for of_rung in runs.values())]
@@ -369,7 +369,7 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
 
 def drawn_to(path: Path, report: dict[str, Any], cases: Sequence[Case]) -> None:
     """Write the picture, SVG or PNG by its name's end."""
-    from warpladder.report.figures.alone import alone, as_png
+    from warpladder.results.report.figures.alone import alone, as_png
 
     words, draw = picture(report, cases)
     if path.suffix == ".png":

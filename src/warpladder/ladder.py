@@ -9,8 +9,6 @@ from typing import Any
 
 from .errors import RungError
 from .errors.arguments import called_by_name, shown
-from .peers import jax, sklearn, torch
-from .peers.torch.own import torch_peer
 from .rungs import (
     cupy,
     gemm,
@@ -41,6 +39,8 @@ from .rungs.options import (
     YesNo,
     option,
 )
+from .rungs.peers import jax, sklearn, torch
+from .rungs.peers.torch.own import torch_peer
 from .trainers.base import State, StepLog, Trainer
 
 __all__ = [

@@ -20,9 +20,9 @@ from warpladder.appendix.reproduce.results import Series
 from warpladder.device.emulator.toolchain import why_not as why_not_emulated
 from warpladder.device.gpu import why_not
 from warpladder.errors import ConfigError, ResultsError, WarpladderError
-from warpladder.report.figures.alone import alone
 from warpladder.results import History
 from warpladder.results.profiled import LaunchShape
+from warpladder.results.report.figures.alone import alone
 
 pytestmark = (
     pytest.mark.slow

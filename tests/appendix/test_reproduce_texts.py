@@ -36,8 +36,8 @@ from warpladder.data import load
 from warpladder.errors import ConfigError
 from warpladder.machine.facts import busy_seconds, own_seconds
 from warpladder.nets import mlp
-from warpladder.report.figures.svg import picture as picture_of
 from warpladder.results import RungResult
+from warpladder.results.report.figures.svg import picture as picture_of
 from warpladder.results.sweep import Sweep
 
 KNOWN = {"slow": "rows/numpy epoch_seconds", "fast": "rows/native epoch_seconds", "gone": "rows/naive epoch_seconds"}

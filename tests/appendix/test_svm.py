@@ -647,7 +647,7 @@ def test_pictures_without_a_home(home):
         place.mkdir(mode=0o500)
     hidden = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MPL"))}
     body = (
-        "import sys, numpy as np; from warpladder.results.classes import class_scores; from warpladder.report.confusion import draw_confusion\n"
+        "import sys, numpy as np; from warpladder.results.classes import class_scores; from warpladder.results.report.confusion import draw_confusion\n"
         "scores = class_scores(np.array([0, 1, 1]), np.array([0, 1, 0]), ('a $b$', 'c_d'))\n"
         "open('c.svg', 'wb').write(draw_confusion(scores, '$ 1', 'svg')); open('c.png', 'wb').write(draw_confusion(scores, '$ 1', 'png'))"
     )

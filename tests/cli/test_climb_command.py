@@ -82,7 +82,7 @@ class Full:
 def test_a_full_disk_costs_the_files_and_not_the_table(at, run, monkeypatch):
     disk = Full(at)
     monkeypatch.setattr("warpladder.results.stored.write_atomically", disk)
-    monkeypatch.setattr("warpladder.report.page.write_atomically", disk)
+    monkeypatch.setattr("warpladder.results.report.page.write_atomically", disk)
     code, out, err = run(*CLIMB, "--out", "found")
     assert code == 2
     _, title, table = out.partition("mlp10 on digits")

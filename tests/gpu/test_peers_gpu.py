@@ -16,10 +16,10 @@ from warpladder.nets import Net
 from warpladder.nets.params import initial
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
-from warpladder.peers import driver, jax
-from warpladder.peers import torch as pytorch
 from warpladder.proof import verify
 from warpladder.rungs.base import Rung
+from warpladder.rungs.peers import driver, jax
+from warpladder.rungs.peers import torch as pytorch
 from warpladder.trainers.base import State, Trainer
 
 if driver.no_gpu() is not None:
@@ -168,7 +168,7 @@ def test_pytorch_s_switches_do_what_they_say_and_are_given_back() -> None:
     torch = pytest.importorskip("torch")
     if reason := find("torch:device=cuda").unsupported(nets.mlp(), EVERYTHING):
         pytest.skip(reason)
-    from warpladder.peers.torch.net import arithmetic
+    from warpladder.rungs.peers.torch.net import arithmetic
 
     def error(f: Any, *given: Any) -> float:
         true = f(*(a.double() for a in given))

@@ -29,9 +29,9 @@ from warpladder.ops.linear.tiled import TiledLinear
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.ops.tables.tiled import TABLE as TILED
 from warpladder.ops.thin_chain.head import ThinHead
-from warpladder.report.page import page
 from warpladder.results import load
 from warpladder.results.profiled import KernelTime, Profile
+from warpladder.results.report.page import page
 from warpladder.rungs.tensor import PRECISIONS
 from warpladder.timing.profile.kernels import full
 from warpladder.timing.profile.units import tensor_share

@@ -7,8 +7,8 @@ import pytest
 from climbs import example, timed
 from rich.console import Console
 
-from warpladder.report.page import page
 from warpladder.results import Checked, Gpu, RungResult
+from warpladder.results.report.page import page
 from warpladder.results.text import notes, words
 from warpladder.results.text.table import table
 

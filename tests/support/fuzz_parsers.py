@@ -40,8 +40,8 @@ from warpladder.data.reader import from_bytes
 from warpladder.data.tables import text
 from warpladder.data.tables.numeric import read_table
 from warpladder.errors import CheckpointError, DataError, ResultsError
-from warpladder.report.page import page
 from warpladder.results import parse as parse_results
+from warpladder.results.report.page import page
 
 SECONDS_PER_INPUT = (
     20.0  # of wall time, after which an input is stopped; a busy machine may pause a process for seconds

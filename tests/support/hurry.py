@@ -47,7 +47,7 @@ def hurried(patch: pytest.MonkeyPatch) -> None:
     """
     import warpladder.proof
     from warpladder.machine import facts as machine
-    from warpladder.report import html
+    from warpladder.results.report import html
     from warpladder.timing import measure, peak_memory, profile, schedule, task
 
     facts = machine.facts

@@ -15,7 +15,7 @@ from warpladder.trainers.base import State, Trainer
 
 def graph(net: Net, config: TrainConfig, state: State, **options: Any) -> Trainer:
     """What the peers on the GPU do between their graphs, on the CPU."""
-    from warpladder.peers.torch.graph import GraphTrainer
+    from warpladder.rungs.peers.torch.graph import GraphTrainer
 
     return GraphTrainer(net, config, state, device="cpu", **options)
 

@@ -26,8 +26,8 @@ from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Flatten
 from warpladder.optimizers import Adam, Optimizer
-from warpladder.report.page import page
 from warpladder.results.profiled import Profile
+from warpladder.results.report.page import page
 from warpladder.rungs.base import Rung
 from warpladder.timing.profile import WHOLE, floor, profile
 from warpladder.trainers.native.compiler.clocks import Clocks

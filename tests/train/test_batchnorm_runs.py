@@ -43,7 +43,7 @@ def start() -> State:
 def test_steps_are_pytorchs_to_the_last_digits() -> None:
     """Three steps with a partial batch in float64: losses, parameters, running statistics and predictions."""
     torch = pytest.importorskip("torch")
-    from warpladder.peers.torch.net import sequential
+    from warpladder.rungs.peers.torch.net import sequential
 
     model, order, drawn = sequential(NET).double(), Order(1, 0, N), data()
     with torch.no_grad():

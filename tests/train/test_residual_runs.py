@@ -54,7 +54,7 @@ def start(net: wl.Net) -> State:
 def test_steps_are_pytorchs_to_the_last_digits(net: wl.Net) -> None:
     """Three steps with a partial batch in float64, by modules and by a function of parameters."""
     torch = pytest.importorskip("torch")
-    from warpladder.peers.torch.net import forward, sequential
+    from warpladder.rungs.peers.torch.net import forward, sequential
 
     model, order, drawn, begin = sequential(net).double(), Order(1, 0, N), data(), start(net)
     with torch.no_grad():
@@ -135,7 +135,7 @@ def test_a_module_of_ones_own_with_residuals_is_a_net() -> None:
     torch = pytest.importorskip("torch")
     from torch import nn
 
-    from warpladder.peers.torch.residual import ResidualModule
+    from warpladder.rungs.peers.torch.residual import ResidualModule
 
     inner = ResidualModule(nn.Linear(5, 5), nn.Tanh())
     module = nn.Sequential(

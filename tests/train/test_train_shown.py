@@ -11,7 +11,7 @@ import pytest
 
 import warpladder as wl
 from warpladder.cli import main
-from warpladder.report.terminal import curve
+from warpladder.results.report.terminal import curve
 
 TRAIN = ["train", "softmax", "--data", "digits", "--limit", "64", "--no-checkpoint", "--no-progress"]
 

@@ -72,8 +72,8 @@ def _show_classes(trainer: Trainer, data: Dataset) -> None:
     import numpy as np
 
     from ..data import label_names
-    from ..report.classes import confusion_table, score_table
     from ..results.classes import balanced_accuracy, class_scores, roc_auc
+    from ..results.report.classes import confusion_table, score_table
     from ..train.scoring import slices
 
     net = trainer.net

@@ -68,11 +68,11 @@ def report(files: tuple[Path, ...], out: Path | None, csv_file: Path | None, ove
     if reproductions:
         _side_by_side(reproductions, place)
     else:
-        from ..report.page import write_page
+        from ..results.report.page import write_page
 
         write_page(list(climbs.values()), place, _labels(list(climbs)), list(profiles.values()))
     if csv_file is not None:
-        from ..report.ranking import as_csv
+        from ..results.report.ranking import as_csv
 
         write(csv_file, as_csv(list(climbs.values()), _labels(list(climbs))).encode())
         click.echo(f"As CSV: {csv_file}")

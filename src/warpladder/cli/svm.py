@@ -201,7 +201,7 @@ def _folder(wanted: Path | None) -> Iterator[Path]:
 
 
 def _draw(found: SvmResults, folder: Path) -> None:
-    from ..report.confusion import KINDS, draw_confusion
+    from ..results.report.confusion import KINDS, draw_confusion
 
     title = (
         f"SVM on {found.train_samples:,} x {found.width:,} features: {percent(found.test_accuracy)} of "
@@ -212,7 +212,7 @@ def _draw(found: SvmResults, folder: Path) -> None:
 
 
 def _show(found: SvmResults) -> None:
-    from ..report.classes import confusion_table, score_table
+    from ..results.report.classes import confusion_table, score_table
 
     out = console()
     out.print(score_table(found.scores, "On the test samples"))

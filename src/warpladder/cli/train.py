@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Stopped, UnsavedError
-from ..report.terminal import curve
+from ..results.report.terminal import curve
 from .shared.console import console, percent
 from .shared.events import event_log
 from .shared.files import again, as_file_name, command, fresh_folder

@@ -115,7 +115,9 @@ def _parts(places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 def _is_residual(module: Any) -> bool:
     """True for a module of `to_torch` for a residual connection."""
-    return type(module).__name__ == "ResidualModule" and type(module).__module__ == "warpladder.peers.torch.residual"
+    return (
+        type(module).__name__ == "ResidualModule" and type(module).__module__ == "warpladder.rungs.peers.torch.residual"
+    )
 
 
 def _layer(place: str, module: Any) -> Layer | Residual:

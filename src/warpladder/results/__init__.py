@@ -1,6 +1,7 @@
 """Results as frozen data, and their JSON files: of a climb, of a sweep of climbs, of a profile.
 
-It imports errors and files; only text/ imports rich. Begin with climb.py; stored.py writes and reads the files.
+It imports errors and files; only text/ imports rich, only report/ matplotlib. Begin with climb.py; stored.py writes and
+reads the files.
 """
 
 from __future__ import annotations

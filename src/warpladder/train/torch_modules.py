@@ -59,7 +59,7 @@ def from_torch(
         The module is no Sequential, or has a part that is no layer here; the message has its name and place.
     """
     units = next(iter(getattr(module, "_modules", {}).values()), None)
-    has_units = type(units).__module__ == "warpladder.peers.torch.units"  # a module of `to_torch`
+    has_units = type(units).__module__ == "warpladder.rungs.peers.torch.units"  # a module of `to_torch`
     inner = module[1:] if has_units else module
     net = net_of_module(inner, in_shape, loss, name)
     state = None if optimizer is None else optimizer.state_dict()
@@ -102,8 +102,8 @@ def to_torch(model: Model) -> nn.Sequential:
     try:
         import torch
 
-        from ..peers.torch.net import sequential
-        from ..peers.torch.units import Units
+        from ..rungs.peers.torch.net import sequential
+        from ..rungs.peers.torch.units import Units
     except ImportError as error:
         raise RungError(f"PyTorch cannot be imported ({error}): pip install 'warpladder[torch]'") from None
     element = torch.float64 if model.checkpoint.element == "float64" else torch.float32

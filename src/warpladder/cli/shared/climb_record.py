@@ -111,7 +111,7 @@ class ClimbRecord:
         return Sweep(SCHEMA, self.headings, tuple(self.tasks))
 
     def _write(self, page: bool = True) -> None:
-        from ...report.page import write_page, write_sweep
+        from ...results.report.page import write_page, write_sweep
 
         sweep, (stored, shown) = self._sweep(), (self.folder / name for name in FILES)
         several = len(self.headings) > 1

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ....files.atomic import write_atomically
-from ....report.figures.alone import alone, as_png
-from ....report.figures.svg import Canvas, NoPictures
+from ....results.report.figures.alone import alone, as_png
+from ....results.report.figures.svg import Canvas, NoPictures
 from ..results import Reproduction
 from . import pictures
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 
 from ....files.atomic import write_atomically
-from ....report.html import note
-from ....report.html import table as drawn
-from ....report.page import document
+from ....results.report.html import note
+from ....results.report.html import table as drawn
+from ....results.report.page import document
 from ....results.text.words import seconds
 from ..results import Column, Reproduction, Value
 from ..texts import counted

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from html import escape
 
 from ....files.atomic import write_atomically
-from ....report.classes_html import scores as class_table
-from ....report.html import note, pairs, plot
-from ....report.html import table as drawn_table
-from ....report.page import document
+from ....results.report.classes_html import scores as class_table
+from ....results.report.html import note, pairs, plot
+from ....results.report.html import table as drawn_table
+from ....results.report.page import document
 from ....results.text.words import seconds
 from ..results import Reproduction, Section
 from ..texts import counted

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ....report.figures.curves import legend_size, styles
-from ....report.figures.svg import INK, PAPER, PEER, RUNG, SOFT, Canvas, clipped, rows_of, write
+from ....results.report.figures.curves import legend_size, styles
+from ....results.report.figures.svg import INK, PAPER, PEER, RUNG, SOFT, Canvas, clipped, rows_of, write
 from ..results import UNITS, Bars, Column, Lines, Series, Value
 from .figures import head, measured, shown, stated
 

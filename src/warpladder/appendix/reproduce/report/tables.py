@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-from ....report.html import note
-from ....report.html import table as drawn
+from ....results.report.html import note
+from ....results.report.html import table as drawn
 from ..results import ReportRow, ReportTable, Value
 from .figures import head, legend, measured, spread, stated
 

@@ -1,0 +1,173 @@
+"""Nets in PyTorch, as an `nn.Sequential` and as a function of parameters; and the arithmetic of products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from ....errors import RungError
+from ....nets import (
+    BatchNorm1d,
+    BatchNorm2d,
+    Branch,
+    Conv2d,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool2d,
+    Net,
+    ReLU,
+    Shape,
+    Shortcut,
+    Sum,
+    Upsample2d,
+)
+from ....nets.params import param_slices
+from ..layout import pooled_first
+from .residual import ResidualModule
+
+
+def sequential(net: Net) -> nn.Sequential:
+    """PyTorch model equal to the net; its `state_dict` has the net's names, shapes and order."""
+    model = nn.Sequential(*_modules(net, iter(range(len(net.layers))))[0])
+    wanted = [(place.name, place.shape) for place in param_slices(net)]
+    if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
+        raise RungError(f"net {net.name!r}: PyTorch's parameters are not those of the net")
+    return model
+
+
+def _modules(net: Net, numbers: Iterator[int]) -> tuple[list[nn.Module], Layer | None]:
+    """Modules of the layers with the next numbers, up to the end of a residual connection, and the layer that ends it;
+    None at the end of the net.
+    """
+    modules: list[nn.Module] = []
+    end: Layer | None = None
+    for i in numbers:
+        layer = net.layers[i]
+        if isinstance(layer, Shortcut | Sum):
+            end = layer
+            break
+        if not isinstance(layer, Branch):
+            modules.append(_module(layer, net.shapes[i]))
+            continue
+        inner, inner_end = _modules(net, numbers)
+        projection = _modules(net, numbers) if isinstance(inner_end, Shortcut) else ([], inner_end)
+        if projection[1] is None:
+            raise RungError(f"net {net.name!r} ends within a Residual, which PyTorch computes as one module")
+        through = nn.Sequential(*projection[0]) if isinstance(inner_end, Shortcut) else None
+        modules.append(ResidualModule(*inner, projection=through))
+    for before, module in pairwise(modules):
+        if isinstance(module, nn.ReLU):
+            module.inplace = isinstance(before, nn.Linear | nn.Conv2d)  # their backward pass does not read their output
+    return modules, end
+
+
+def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
+    match layer:
+        case Linear():
+            return nn.Linear(in_shape[0], layer.out_features, layer.bias)
+        case Conv2d():
+            sizes = layer.out_channels, layer.kernel_size, layer.stride, layer.padding
+            return nn.Conv2d(in_shape[0], *sizes, bias=layer.bias)
+        case BatchNorm1d() | BatchNorm2d():
+            kind = nn.BatchNorm1d if isinstance(layer, BatchNorm1d) else nn.BatchNorm2d
+            return kind(in_shape[0], layer.eps, layer.momentum, layer.affine)
+        case ReLU():
+            return nn.ReLU()
+        case MaxPool2d():
+            return nn.MaxPool2d(layer.kernel_size, layer.stride)
+        case Upsample2d():
+            return nn.Upsample(scale_factor=layer.scale_factor)
+        case Flatten():
+            return nn.Flatten()
+    if reason := lacking(type(layer)):
+        raise RungError(reason)
+    settings = {field.name: getattr(layer, field.name) for field in fields(layer)}  # type: ignore[arg-type]
+    try:
+        module: nn.Module = getattr(nn, type(layer).__name__)(**settings)
+    except TypeError as error:
+        raise RungError(f"torch.nn.{type(layer).__name__} takes other settings than this layer: {error}") from None
+    return module
+
+
+def lacking(kind: type[Layer]) -> str | None:
+    """Reason why `torch.nn` has no module named as a layer that is not listed here; None if it has one."""
+    found = getattr(nn, kind.__name__, None)
+    if isinstance(found, type) and issubclass(found, nn.Module):
+        return None
+    return f"torch.nn has no {kind.__name__}"
+
+
+def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, channels_last: bool) -> torch.Tensor:
+    """Outputs (n, *out_shape) of samples (n, *in_shape) in the parameters' format; channels_last : images' layout."""
+    image: Shape | None = None  # shape of the image that a flat vector was, if its channels are last
+    entering: list[torch.Tensor] = []
+    for i, (layer, shape) in enumerate(pooled_first(net)):
+        entering.append(x)
+        own = {kind: params[f"{net.names[i]}.{kind}"] for kind in layer.param_shapes(shape)}
+        match layer:
+            case Branch():
+                pass
+            case Shortcut():
+                x = entering[net.skips.stored[i]]
+            case Sum():
+                x = x + entering[net.skips.stored[i]]
+            case Linear():
+                x, image = functional.linear(x, own["weight"], own.get("bias")), None
+            case Conv2d():
+                x = functional.conv2d(x, own["weight"], own.get("bias"), layer.stride, layer.padding)
+            case ReLU():
+                x = functional.relu(x)
+            case MaxPool2d():
+                x = functional.max_pool2d(x, layer.kernel_size, layer.stride)
+            case Upsample2d():
+                x = functional.interpolate(x, scale_factor=float(layer.scale_factor), mode="nearest")
+            case Flatten():
+                if channels_last and len(shape) == 3:
+                    x, image = x.permute(0, 2, 3, 1), shape
+                x = x.flatten(1)
+            case _:
+                x = functional_call(_module(layer, shape), own, (x,))
+    if image is not None:
+        c, h, w = image
+        x = x.reshape(-1, h, w, c).permute(0, 3, 1, 2).flatten(1)
+    return x
+
+
+@contextmanager
+def arithmetic(precision: str, *, search: bool = True) -> Iterator[None]:
+    """Context with PyTorch's process-wide settings for products on a GPU.
+
+    precision : "fp32" and "fp64" switch TF32 off, in matrix products and in convolutions; all else leaves it on.
+    search : True if cuDNN times its algorithms on a new shape.
+    """
+    cudnn, exact = torch.backends.cudnn, precision in ("fp32", "fp64")
+    if hasattr(
+        torch.backends.cuda.matmul, "fp32_precision"
+    ):  # since PyTorch 2.9, which warns where the older names are used
+        switches = [
+            (torch.backends.cuda.matmul, "fp32_precision"),
+            (cudnn.conv, "fp32_precision"),  # type: ignore[attr-defined]
+        ]
+        wanted: object = "ieee" if exact else "tf32"
+    else:
+        switches = [(torch.backends.cuda.matmul, "allow_tf32"), (cudnn, "allow_tf32")]
+        wanted = not exact
+    settings = [*((place, name, wanted) for place, name in switches), (cudnn, "benchmark", search)]
+    before = [getattr(place, name) for place, name, _ in settings]
+    try:
+        for place, name, value in settings:
+            setattr(place, name, value)
+            if getattr(place, name) != value:
+                raise RungError(f"PyTorch does not take the setting {name} = {value!r}")
+        yield
+    finally:
+        for (place, name, _), value in zip(settings, before, strict=True):
+            setattr(place, name, value)
