@@ -105,7 +105,7 @@ def test_guesses_for_kernels_that_nothing_launches(proposed: Callable[[str], lis
     assert (image.grid, image.block) == (("(w + 15) / 16", "(h + 15) / 16"), ("16", "16"))
     assert image.arrays == {"a": "w * h", "b": "w * h:uninitialised"}
     counted = proposed("__global__ void k(int* in, int* c) { int i = threadIdx.x; atomicAdd(c, in[i]); }")[0]
-    assert (counted.grid, counted.arrays) == (("1",), {"in": "1000", "c": "1:zeros"})
+    assert (counted.grid, counted.arrays) == (("1",), {"in": "256", "c": "1:zeros"})
 
 
 @emulated

@@ -219,6 +219,43 @@ def test_a_checked_run_sees_races_of_the_programs_own_launches(programs):
     assert ("uninitialised", "d") in {(p.kind, p.array) for p in outcome.problems}
 
 
+LEFT = """#include <cstdio>
+__global__ void sum(const int* x, int* out, int n) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    s[t] = t < n ? x[t] : 0;
+    __syncthreads();
+    for (int half = 32; half > 0; half /= 2) {
+        if (t >= half) return;
+        s[t] += s[t + half];
+        __syncthreads();
+    }
+    *out = s[0];
+}
+int main() {
+    int *x, *out, held[50], total = 0;
+    for (int i = 0; i < 50; ++i) held[i] = i;
+    cudaMalloc(&x, sizeof held); cudaMalloc(&out, sizeof(int));
+    cudaMemcpy(x, held, sizeof held, cudaMemcpyHostToDevice);
+    sum<<<1, 64>>>(x, out, 50);
+    printf("%s\\n", cudaGetErrorString(cudaMemcpy(&total, out, sizeof(int), cudaMemcpyDeviceToHost)));
+    cudaFree(x); cudaFree(out);
+    return total == 1225 ? 3 : 4;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_a_barrier_goes_on_without_threads_that_have_left(programs, capfd, mode):
+    outcome = programs.run(LEFT, mode=mode)
+    assert outcome.code == 3
+    assert capfd.readouterr().out == "no error\n"
+    seen = outcome.problems if mode == "check" else outcome.remarks
+    assert [p.kind for p in seen] == ["barrier" if mode == "check" else "early exit"]
+    assert "32 threads, the first of them (32, 0, 0), left the kernel" in seen[0].message
+    assert not (outcome.remarks if mode == "check" else outcome.problems)
+
+
 def test_a_correct_program_passes_the_check(programs):
     assert programs.run(VECTOR_ADD, mode="check").problems == ()
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..device.expressions import Number, evaluate, whole
 from ..device.signature import Parameter
 from ..device.source import KernelSource
-from ..device.types import resolve
+from ..device.types import enumerators, resolve
 from ..errors import ConfigError
 from ..files.npy import read_npy
 from .description import Content
@@ -27,6 +27,8 @@ FILLS = "random, random(low, high), zeros, ones, iota, uninitialised, or a .npy 
 def same_type(name: str, declared: str, parameter: Parameter, source: KernelSource) -> None:
     """Raise `ConfigError` if an array's declared type differs from the kernel's parameter."""
     kind = resolve(declared, source.text)
+    if kind is None and " ".join(declared.split()) == parameter.type:
+        return
     if kind is None:
         leave = f"it may be left out, the kernel's is {parameter.type}"
         raise ConfigError(f"array {name}: {declared!r} is no type of C or of {source.path.name}; {leave}")
@@ -62,13 +64,24 @@ def filled(
     shape, dtype = shaped(name, content, parameter, values, None)
     if dtype.names:
         out = np.zeros(shape, dtype)
-        for field in dtype.names:
-            out[field] = _numbers(name, content.fill, out[field].shape, out.dtype[field].base, values, random)
+        _fill(out, name, content.fill, values, random)
         return out
     if "bfloat16" in parameter.type:  # NumPy has no bf16: the upper half of a float32
         wide = _numbers(name, content.fill, shape, np.dtype(np.float32), values, random)
         return (wide.view(np.uint32) >> 16).astype(np.uint16)
     return _numbers(name, content.fill, shape, dtype, values, random)
+
+
+def _fill(
+    out: np.ndarray, name: str, fill: str, values: Mapping[str, Number], random: np.random.Generator
+) -> None:  # fmt: skip
+    """Fill each number in an array of structs."""
+    for field in out.dtype.names or ():
+        kind = out.dtype[field].base
+        if kind.names:
+            _fill(out[field], name, fill, values, random)
+        elif kind.kind != "V":
+            out[field] = _numbers(name, fill, out[field].shape, kind, values, random)
 
 
 def _numbers(
@@ -85,6 +98,8 @@ def _numbers(
             return _cast(name, fill, random.uniform(low, high, shape), dtype)
         return _cast(name, fill, random.integers(math.ceil(low), math.ceil(high), shape), dtype)
     if fill == "random":
+        if enumerators(dtype):
+            return random.choice(np.asarray(enumerators(dtype), dtype), shape)
         if dtype.kind == "f":
             return random.standard_normal(shape).astype(dtype)
         return random.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)

@@ -146,6 +146,8 @@ class Pass:
         except KernelError as error:
             self._refused(device, name, str(error), planned.arguments)
             return True
+        for why in kernel.function.left_out:
+            self.write(remark=f"{why}; it is left out, as kernel {name} does not need it")
         self._fill(device, kernel)
         arguments = [self._given(argument) for argument in planned.arguments]
         try:

@@ -171,7 +171,7 @@ def _launch(
                 if before.dtype != leaf.dtype:
                     raise ConfigError(f"array {name} is {before.type} for {user}, and {leaf.type} for {where}")
         inside = {name[len(parameter.name) + 1 :]: argument for name, argument in given.items()}
-        arguments.append(inside if parameter.members else given[parameter.name])
+        arguments.append(inside if parameter.is_struct else given[parameter.name])
     grid, block = (
         tuple(whole(size, values, f"{what} of {where}") for size in given)
         for what, given in (("grid", request.grid), ("block", request.block))

@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..device.declarations import code, signature, span, split
+import numpy as np
+
+from ..device.declarations import code, definition, signature, span, split
 from ..device.emulator.rewrite import bare, closing
 from ..device.expressions import evaluate
 from ..device.signature import Parameter, Signature
@@ -73,9 +75,9 @@ def proposals(source: KernelSource, host: str, kernels: list[str]) -> list[Propo
             continue
         if made:
             out.append(replace(made, origin=" ".join(host[match.start() : last].split())))
-    launched = {made.kernel.partition("<")[0] for made in out}
+    launched = {definition(made.kernel) for made in out}
     for name in kernels:
-        if name.partition("<")[0] not in launched:
+        if definition(name) not in launched:
             out.append(guessed(source, signature(source, name)))
     return out
 
@@ -84,7 +86,7 @@ def _of_file(
     source: KernelSource, kernel: Signature, values: HostValues, config: list[str], given: list[str]
 ) -> Proposal | None:
     """Launch as the host code makes it; None if its sizes or arguments cannot be worked out."""
-    if len(config) < 2 or len(given) > len(kernel.parameters) or any(p.members for p in kernel.parameters):
+    if len(config) < 2 or len(given) > len(kernel.parameters) or any(p.is_struct for p in kernel.parameters):
         return None
     grid, block = (values.sizes(text) for text in config[:2])
     shared = values.expanded(config[2]) if len(config) > 2 else "0"
@@ -164,14 +166,14 @@ def _smaller(
 def body(source: KernelSource, kernel: Signature) -> str:
     """Text of a kernel between its braces, without comments."""
     text = code(source)
-    opens = span(source, kernel.name.partition("<")[0])[1]
+    opens = span(source, definition(kernel.name))[1]
     return text[opens : closing(text, opens)]
 
 
 def _bounds(source: KernelSource, kernel: Signature) -> list[str]:
     """Parameters that something is compared with."""
     text = body(source, kernel)
-    whole = [p.name for p in kernel.parameters if not p.pointer and not p.members and p.dtype.kind in "iu"]
+    whole = [p.name for p in kernel.parameters if not p.pointer and not p.is_struct and p.dtype.kind in "iu"]
     return [
         name
         for name in whole
@@ -198,14 +200,14 @@ def guessed(source: KernelSource, kernel: Signature) -> Proposal:
     text = body(source, kernel)
     is_plane = re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", text) is not None
     bounds = _bounds(source, kernel)
-    size = SIDE if is_plane else LENGTH
+    size = SIDE if is_plane else LENGTH if re.search(r"\b(?:blockIdx|blockDim)\b", text) else 256
     leaves = [leaf for one in kernel.parameters for leaf in one.leaves]
     limits = [_limit(text, axis, bounds) for axis in ("xy" if is_plane else "x")]
     width = 16 if is_plane else 256
     several = "4" if "blockIdx" in text else "1"
     grid = tuple(f"({limit} + {width - 1}) / {width}" if limit else several for limit in limits)
     block = (str(width),) * len(limits)
-    length = f"{SIDE * SIDE}" if is_plane else (limits[0] or f"{LENGTH}")
+    length = f"{SIDE * SIDE}" if is_plane else (limits[0] or f"{size}")
     known = " * ".join(filter(None, limits)) if is_plane and all(limits) and len(bounds) == 2 else length
     arrays = {
         leaf.name: ("1" if _is_single(text, leaf.name) else known) + content(source, kernel, leaf)
@@ -213,12 +215,21 @@ def guessed(source: KernelSource, kernel: Signature) -> Proposal:
         if leaf.pointer
     }
     values = {
-        leaf.name: str(size if leaf.name in bounds or not bounds else 3) if leaf.dtype.kind in "iu" else "1"
+        leaf.name: _number(leaf, size if leaf.name in bounds or not bounds else 3)
         for leaf in leaves
         if not leaf.pointer
     }
     shared = "1024" if "extern __shared__" in text or "extern __shared__" in code(source) else "0"
     return Proposal(kernel.name, grid, block, shared, values, arrays)
+
+
+def _number(leaf: Parameter, size: int) -> str:
+    """Number for a parameter that the file gives none: `size`, or what its type can hold."""
+    if leaf.enumerators:
+        return str(leaf.enumerators[0])
+    if leaf.dtype.kind not in "iu" or leaf.bits[1]:
+        return "1"
+    return str(min(size, int(np.iinfo(leaf.dtype).max)))
 
 
 def _is_single(text: str, name: str) -> bool:

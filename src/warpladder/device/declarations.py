@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from ..errors import KernelError
+from ..errors import KernelError, WarpladderError
 from .signature import Parameter, Signature
 from .source import KernelSource
-from .types import has_pointers, members, resolve
+from .types import Type, has_pointers, members, resolve
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INSIDE = r"(?:[^()]|\([^()]*(?:\([^()]*\)[^()]*)*\))*"  # anything, with two levels of parentheses in it
@@ -53,22 +53,54 @@ def unreadable(source: KernelSource) -> dict[str, str]:
 
 
 def overloaded(source: KernelSource) -> set[str]:
-    """Kernels that a source defines several times with other parameters, and not in the branches of an #if."""
-    heads: dict[str, list[re.Match[str]]] = {}
-    for full, match in _kernels(source)[0]:
-        heads.setdefault(full, []).append(match)
+    """Template kernels that a source defines several times with other parameters: an instance's name is of several."""
+    return {full for full in _overloaded(source, _kernels(source)[0]) if "(" not in full}
+
+
+def _overloaded(source: KernelSource, heads: list[tuple[str, re.Match[str]]]) -> set[str]:
+    """Names of kernels with several heads that have other parameters, and not in the branches of an #if."""
+    several: dict[str, list[re.Match[str]]] = {}
+    for full, match in heads:
+        several.setdefault(full, []).append(match)
     return {
         full
-        for full, found in heads.items()
+        for full, found in several.items()
         if len({"".join(match["parameters"].split()) for match in found}) > 1
         and not re.search(r"^[ \t]*#[ \t]*el", source.text[found[0].start() : found[-1].start()], re.MULTILINE)
     }
 
 
+def definition(name: str) -> str:
+    """Name of a kernel's definition: without template arguments, and with the parameters of an overloaded kernel."""
+    return name if re.match(r"[^<(]*\(", name) else name.partition("<")[0].strip()
+
+
+def callee(name: str) -> str:
+    """C++ expression for a kernel, of an overloaded one with the types of its parameters."""
+    plain, bracket, _ = definition(name).partition("(")
+    return f"*static_cast<void (*){name[len(plain) :]}>(&{plain})" if bracket else name
+
+
+def scope(name: str) -> str:
+    """Namespace of a kernel, or ""."""
+    return definition(name).partition("(")[0].rpartition("::")[0]
+
+
+def last_name(name: str) -> str:
+    """Name of a kernel without namespace, template arguments and parameters."""
+    return definition(name).partition("(")[0].rpartition("::")[2].strip()
+
+
 def span(source: KernelSource, name: str) -> tuple[int, int]:
     """Positions in a source's text of a readable kernel's beginning and of its body's opening brace."""
-    match = next(match for full, match in _kernels(source)[0] if full == name)
+    match = _head(source, name)
     return match.start(), match.end() - 1
+
+
+def _head(source: KernelSource, name: str) -> re.Match[str]:
+    """Head of a kernel; of an overloaded one also in a source that has lost the others."""
+    heads = _kernels(source)[0]
+    return next(match for full, match in heads if name in (full, full + _types(match)))
 
 
 def instantiated(source: KernelSource) -> list[str]:
@@ -81,9 +113,9 @@ def instantiated(source: KernelSource) -> list[str]:
 
 def bounds(source: KernelSource, name: str) -> str:
     """`Signature.bounds` of a kernel, even if its parameters cannot be passed."""
-    plain, _, given = name.partition("<")
-    match = next(match for full, match in _kernels(source)[0] if full == plain.strip())
-    return _bounds(match, given.rpartition(">")[0])
+    plain = definition(name)
+    given = name[len(plain) :].partition("<")[2]
+    return _bounds(_head(source, plain), given.rpartition(">")[0])
 
 
 def templates(source: KernelSource) -> dict[str, str]:
@@ -98,10 +130,11 @@ def templates(source: KernelSource) -> dict[str, str]:
 @cache
 def signature(source: KernelSource, name: str) -> Signature:
     """Signature of a kernel, without namespace if the name is unique. Raises `KernelError` if it is missing."""
-    plain, _, given = name.partition("<")
-    plain = plain.strip()
+    plain = definition(name)
+    given = name[len(plain) :].partition("<")[2]
     read, unread = _kernels(source)
     found = {full: match for full, match in read if plain in (match["name"], full)}
+    found = found or {full: match for full, match in read if _tight(plain) == _tight(full)}
     if not found and plain in unread:
         raise KernelError(unread[plain])
     if not found:
@@ -110,6 +143,7 @@ def signature(source: KernelSource, name: str) -> Signature:
     if len(found) > 1 and plain not in found:
         raise KernelError(f"{source.path} has several kernels {plain!r}: {', '.join(found)}")
     full = plain if plain in found else next(iter(found))
+    plain = full if "(" in full else plain
     match = found[full]
     if (match["template"] is None) == bool(given):
         raise KernelError(
@@ -119,8 +153,9 @@ def signature(source: KernelSource, name: str) -> Signature:
     types = _type_arguments(match["template"], given.rpartition(">")[0]) if given else {}
     text = match["parameters"].strip()
     parts = split(text) if text not in ("", "void") else []
-    known = tuple(_parameter(part, types, source, plain) for part in parts)
-    return Signature(full + name[len(plain) :] if given else full, known, _bounds(match, given.rpartition(">")[0]))
+    full = full + name[len(plain) :] if given else full
+    known = tuple(_parameter(part, types, source, full, number) for number, part in enumerate(parts))
+    return Signature(full, known, _bounds(match, given.rpartition(">")[0]))
 
 
 @cache
@@ -154,7 +189,31 @@ def _kernels(source: KernelSource) -> tuple[list[tuple[str, re.Match[str]]], dic
                 f"{source.path.name}: cannot read the kernel '{line[:80]}': "
                 "its name and parameters must stand there without macros"
             )
-    return [(_qualified(match), match) for match in found], unknown
+    named = [(_qualified(match), match) for match in found]
+    several = _overloaded(source, named)
+    several -= {full for full, match in named if match["template"] is not None}
+    return [(full + _types(match) if full in several else full, match) for full, match in named], unknown
+
+
+def _types(match: re.Match[str]) -> str:
+    """Types of a kernel's parameters in parentheses."""
+    text = match["parameters"].strip()
+    return f"({', '.join(map(_type, split(text) if text not in ('', 'void') else []))})"
+
+
+def _type(parameter: str) -> str:
+    """Type of a declared parameter, without its name and default."""
+    text = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", parameter.partition("=")[0])
+    text = " ".join(re.sub(r"\(\s*\*[^()]*\)", "(*)", text).split())
+    match = re.fullmatch(r"(?P<type>.*?[\s*&>])\w+\s*(?P<array>\[\s*\w*\s*\])?(?P<more>(?:\[[^\[\]]*\])*)", text)
+    if match is None or "(*)" in text:
+        return text
+    pointer = f"(*){match['more']}" if match["more"] else "*"
+    return re.sub(r"\s+\*", "*", match["type"].strip()) + (pointer if match["array"] else "")
+
+
+def _tight(name: str) -> str:
+    return re.sub(r"\s+", "", name)
 
 
 def _qualified(match: re.Match[str]) -> str:
@@ -202,13 +261,14 @@ def _bounds(match: re.Match[str], given: str) -> str:
     return bounds
 
 
-def _parameter(text: str, instead: Mapping[str, str], source: KernelSource, kernel: str) -> Parameter:
+def _parameter(text: str, instead: Mapping[str, str], source: KernelSource, kernel: str, number: int) -> Parameter:
+    """Parameter by its declaration, and by the compiler if its type is not read from the text. number : from 0."""
     shown = " ".join(text.split())
-    where = f"kernel {kernel} of {source.path.name}: "
+    where = f"kernel {definition(kernel)} of {source.path.name}: "
     # an array of rows is passed as one of numbers: float (*a)[16], float a[][16]
     flat = re.sub(r"\(\s*\*([^()]*)\)\s*(?:\[[^\[\]]*\]\s*)+", r"* \1", shown.partition("=")[0].strip())
     flat = re.sub(r"(\[\s*\w*\s*\])(?:\s*\[[^\[\]]*\])+", r"\1", flat)
-    match = re.fullmatch(r"(?P<type>.*?[\s*&])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", flat)
+    match = re.fullmatch(r"(?P<type>.*?[\s*&>])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", flat)
     if match is None:
         raise KernelError(f"{where}cannot read the parameter '{shown}'")
     declared = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", match["type"])
@@ -221,22 +281,32 @@ def _parameter(text: str, instead: Mapping[str, str], source: KernelSource, kern
     pointed = declared.partition("*")[0]
     name = " ".join(word for word in pointed.split() if word not in ("const", "volatile", "__grid_constant__"))
     name = instead.get(name, name)
-    kind = resolve(name, code(source))
+    kind, const = resolve(name, code(source)), "const" in pointed.split()
     if kind is None:
-        raise KernelError(
-            f"{where}the type of '{shown}' is neither a number's nor a struct of numbers, or pointer to one, "
-            "so it cannot be passed"
-        )
+        name, kind, pointer, const = _compiled_type(source, kernel, number, f"{where}the type of '{shown}' ")
     if pointer and has_pointers(kind):
         raise KernelError(
             f"{where}'{shown}' points to structs with pointers in them, of which no array can be made; "
             "pass one by value"
         )
-    const = "const" in pointed.split()
     if pointer:
         return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, True, const)
     inside = []
     for part in members(kind):
         taken = part.type, part.kind.dtype, part.kind.width, part.kind.alignment, part.pointer, part.const
-        inside.append((part.offset, Parameter(match["name"] + part.path, *taken)))
+        inside.append((part.offset, Parameter(match["name"] + part.path, *taken, bits=part.bits)))
     return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, False, const, tuple(inside))
+
+
+def _compiled_type(source: KernelSource, kernel: str, number: int, where: str) -> tuple[str, Type, bool, bool]:
+    """Name, layout, and True for a pointer and a constant target, of a parameter by the compiler of this machine."""
+    from .emulator.layouts import parameter_types  # here: a kernel of numbers and arrays needs no compiler
+
+    try:
+        found = parameter_types(source, kernel)[number]
+    except WarpladderError as error:
+        reason = "is neither a number's nor a struct of numbers, or pointer to one, so it cannot be passed"
+        raise KernelError(f"{where}{reason}: {error}") from None
+    if isinstance(found, str):
+        raise KernelError(f"{where}cannot be passed: it {found}")
+    return found.name, found.kind, found.is_pointer, found.is_const

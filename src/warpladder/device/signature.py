@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import KernelError
 from .array import Array
 from .tensormap import TensorMap
+from .types import enumerators
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Parameter:
     dtype : dtype of one element; structured for a struct of the source. width : elements in a value: 4 for float4.
     alignment : alignment of a value, in bytes. pointer, const : True if it points to device memory, and only reads it.
     members : offset and parameter of each number or pointer, "p.n" and "p.x", in a struct or vector passed by value.
+    bits : first bit and number of bits of a bit-field in a struct.
     """
 
     name: str
@@ -32,11 +34,23 @@ class Parameter:
     pointer: bool
     const: bool
     members: tuple[tuple[int, Parameter], ...] = ()
+    bits: tuple[int, int] = (0, 0)
+
+    @property
+    def is_struct(self) -> bool:
+        """True for a struct or vector by value, which may be without members, as a functor."""
+        is_empty = self.dtype.kind == "V" and not self.pointer and self.type != TensorMap.__name__
+        return bool(self.members) or is_empty
+
+    @property
+    def enumerators(self) -> tuple[int, ...]:
+        """Values of an enum's names; () for other types."""
+        return enumerators(self.dtype)
 
     @property
     def leaves(self) -> tuple[Parameter, ...]:
         """Leaves of an argument: the parameter itself, or its members."""
-        return tuple(member for _, member in self.members) or (self,)
+        return tuple(member for _, member in self.members) if self.is_struct else (self,)
 
     def __str__(self) -> str:
         return f"{'const ' if self.const and self.pointer else ''}{self.type}{'*' if self.pointer else ''} {self.name}"
@@ -54,7 +68,8 @@ class Signature:
     bounds: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.parameters))})"
+        name = self.name if "<" in self.name else self.name.partition("(")[0]  # an overloaded one has its types there
+        return f"{name}({', '.join(map(str, self.parameters))})"
 
     def pack(self, device: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Packed arguments for a device: addresses (int) of arrays, NumPy scalars and structs. Raises `KernelError` if
@@ -70,7 +85,7 @@ class Signature:
         wrong = f"kernel {self.name}: {parameter} "
         if parameter.type == TensorMap.__name__ or isinstance(argument, TensorMap):
             return self._map(device, parameter, argument, wrong)
-        if parameter.members:
+        if parameter.is_struct:
             return self._struct(device, parameter, argument, wrong)
         if parameter.pointer:
             if argument is None:  # a null pointer, for an optional array
@@ -115,8 +130,23 @@ class Signature:
         for name, (offset, member) in wanted.items():
             value = self._packed(device, member, argument[name])
             content = (np.uint64(value) if member.pointer else value).tobytes()
+            if member.bits[1]:
+                content = _inserted(
+                    held[offset : offset + 8], value, member.bits, f"{wrong}{member} cannot hold {value}"
+                )
             held[offset : offset + len(content)] = content
         return np.frombuffer(bytes(held), f"V{len(held)}")[0]
+
+
+def _inserted(held: bytes, value: Any, bits: tuple[int, int], wrong: str) -> bytes:
+    """Bytes with a bit-field in them. Raises `KernelError` with the message `wrong` if it has too few bits."""
+    first, count = bits
+    is_signed = value.dtype.kind == "i"
+    if not -(1 << count - 1) * is_signed <= int(value) < 1 << count - is_signed:
+        raise KernelError(wrong)
+    mask = (1 << count) - 1 << first
+    whole = int.from_bytes(held, "little") & ~mask | int(value) << first & mask
+    return whole.to_bytes(len(held), "little")
 
 
 @cache

@@ -39,7 +39,8 @@ class Member:
 
     path : ".n", ".size.x", ".taps[2]". offset : bytes from the beginning of the struct.
     type : type as in the source, without const; a pointer's target type. kind : C type of the number or target.
-    pointer, const : True if it is a pointer; True if its target is constant.
+    pointer, const : True if it is a pointer; True if its target is constant. bits : first bit and number of bits of a
+    bit-field, from the lowest bit at the offset.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Member:
     kind: Type
     pointer: bool = False
     const: bool = False
+    bits: tuple[int, int] = (0, 0)
 
 
 def _plain(dtype: Any, width: int = 1) -> Type:
@@ -187,6 +189,16 @@ def _struct(members: str, alignment: int, code: str, depth: int) -> Type | None:
         alignment,
         tuple(inside),
     )
+
+
+def enumeration(dtype: np.dtype, values: tuple[int, ...]) -> np.dtype:
+    """dtype of an enum with these values."""
+    return np.dtype(dtype.str, metadata={"enumerators": values})
+
+
+def enumerators(dtype: np.dtype) -> tuple[int, ...]:
+    """Values of an enum's dtype; () for other dtypes."""
+    return tuple((dtype.metadata or {}).get("enumerators", ()))
 
 
 def has_pointers(kind: Type) -> bool:

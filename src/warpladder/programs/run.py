@@ -153,6 +153,8 @@ def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Probl
                 raise KernelError(f"kernel {kernel}: {report.message}")
             if report.kind == "stopped":
                 report = replace(report, kind="time limit", array="")
+            if report.kind == "left early":  # the launch goes on, unlike after another fault of a barrier
+                report = replace(report, kind="barrier")
             at = tuple(place for place in report.locations if place[1])
             to = out["remark" if report.kind in REMARKS else level]
             problem = Problem(report.kind, report.message, at, report.array, kernel, int(launch), ())

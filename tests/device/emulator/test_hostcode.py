@@ -171,7 +171,10 @@ def test_headers_in_quotes_are_those_of_the_compiler_or_left_out(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("__global__ void k(int* x) { }\n__global__ void k(float* x) { }", "there are several with other parameters"),
+        (
+            "template <class T> __global__ void k(T* x) { }\ntemplate <class T> __global__ void k(T x) { }",
+            "there are several templates with other parameters",
+        ),
         ("__global__ void j() { }\n__global__ void k() { j<<<1, 1>>>(); }", "launches a kernel itself"),
     ],
 )

@@ -136,7 +136,7 @@ def _place(text: str, position: int, file: str) -> str:
 
 def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
     """Begin and end of each host declaration; `plain` is the text without comments, strings and directives."""
-    found = list(_declarations(plain))
+    found = list(declarations(plain))
     heads = [head for _, _, head in found if head and not device.search(head)]
     names = {match[1] for head in heads if (match := re.search(r"(\w+)\s*\(", head))}
     calls = re.compile(rf"\b(?:{'|'.join(sorted(names)) or '$^'})\s*\(")
@@ -151,7 +151,7 @@ def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
     return [(first, last) for first, last, head in found if host(plain[first:last], head)]
 
 
-def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
+def declarations(plain: str) -> Iterator[tuple[int, int, str]]:
     """Begin, end and head of each declaration in a namespace or at the top; the head of a function ends at its body."""
     position = 0
     while True:

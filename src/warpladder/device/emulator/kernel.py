@@ -43,7 +43,7 @@ class LaunchRecord(ctypes.Structure):
         ("cluster", ctypes.c_uint32 * 3), ("dynamic_shared", ctypes.c_uint32), ("cooperative", ctypes.c_uint32),
         ("order", ctypes.c_uint32), ("seed", ctypes.c_uint32), ("threads", ctypes.c_uint32), ("views", ctypes.c_uint32),
         ("view", ctypes.c_void_p), ("code", ctypes.c_void_p), ("reports", ctypes.c_void_p),
-        ("watched", ctypes.c_uint32), ("effects", ctypes.c_uint32),
+        ("watched", ctypes.c_uint32), ("effects", ctypes.c_uint32), ("lets_leave", ctypes.c_uint32),
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ class EmulatedLaunch(Launch):
             function.address, ctypes.addressof(pointers), function.layout, kernel.signature.name.encode(),
             config.grid, config.block, config.cluster, config.shared, config.cooperative, ORDERS.index(device.order),
             device.seed & 0xFFFFFFFF, device.threads, len(self._views), ctypes.addressof(self._views),
-            function.address, None, device.watched, 0,
+            function.address, None, device.watched, 0, 0,
         )  # fmt: skip
         self._reference = ctypes.byref(self._record)
         self._run = device.runtime.emu_launch

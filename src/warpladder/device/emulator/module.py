@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import KernelError
-from ..declarations import bounds, readable, templates
+from ..declarations import bounds, callee, definition, last_name, readable, scope, templates
 from ..source import KernelSource
 from .conversions import saturating
+from .faulty import without_faulty
 from .rewrite import rewritten, without_ptx
 from .symbols import callable_part, constants, without_kernels
 from .toolchain import FILLED_FLAGS, check_syntax, is_compiled, library, runtime
@@ -44,6 +45,7 @@ class EmulatedFunction:
     shared variables.
     shared : bytes of static shared memory. bounds : largest number of threads in a block.
     library : shared library. constants : addresses and bytes of __constant__ variables without an initial value.
+    left_out : compiler's errors in declarations that the kernel does without.
     """
 
     address: int
@@ -52,6 +54,7 @@ class EmulatedFunction:
     bounds: int
     library: Path
     constants: dict[str, tuple[int, int]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,22 +91,44 @@ def function(source: KernelSource, name: str, mode: str, local: str = "") -> Emu
     A kernel that does not compile with the others is compiled separately, so that its error does not stop them.
     """
     compiled = unit(source, name)
+    left_out: tuple[str, ...] = ()
     try:
         path = compiled.library(mode, local)
-    except KernelError:
-        plain = name.partition("<")[0]
-        alone = without_kernels(compiled.source, [other for other in readable(compiled.source) if other != plain])
-        if alone.text == compiled.source.text:
-            raise
-        compiled = EmulatedUnit(alone, (name,))
-        path = compiled.library(mode, local)
+    except KernelError as error:
+        compiled, path, left_out = _separate(compiled.source, name, mode, local, error)
     source, together = compiled.source, compiled.kernels
     loaded = _load(path, mode)
     entry = loaded[f"emu_kernel_{together.index(name)}"]
     layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(SharedLayout))
     shared, bounds = _shared(layout.contents, name), loaded[f"emu_bounds_{together.index(name)}"]()
     addresses = _address(entry), ctypes.addressof(layout.contents)
-    return EmulatedFunction(*addresses, shared, bounds, path, _constants(loaded, constants(source)))
+    return EmulatedFunction(*addresses, shared, bounds, path, _constants(loaded, constants(source)), left_out)
+
+
+#: Largest number of attempts to compile a kernel, each without the declarations that failed before.
+ATTEMPTS = 6
+
+
+def _separate(
+    source: KernelSource, name: str, mode: str, local: str, error: KernelError
+) -> tuple[EmulatedUnit, Path, tuple[str, ...]]:
+    """Unit and library of one kernel, without other kernels and without declarations that do not compile, and the
+    errors in these. Raises the first error of the kernel without other kernels if it needs such a declaration.
+    """
+    others = [other for other in readable(source) if other != definition(name)]
+    alone, left_out = without_kernels(source, others), ()
+    first = error if alone.text == source.text else None
+    for _ in range(ATTEMPTS):
+        try:
+            found = EmulatedUnit(alone, (name,))
+            return found, found.library(mode, local), left_out
+        except KernelError as why:
+            first = first or why
+            less = without_faulty(alone, definition(name), why)
+            if less is None:
+                raise first from None
+            alone, left_out = less, (*left_out, str(why))
+    raise first or error
 
 
 @cache
@@ -114,7 +139,7 @@ def multiplies(source: KernelSource, name: str, mode: str, local: str = "") -> b
         code = function(text, name, mode, local).library.read_bytes()
         return any(symbol in code for symbol in TENSOR)
 
-    source, plain = callable_part(source), name.partition("<")[0]
+    source, plain = callable_part(source), definition(name)
     return calls(source) and calls(without_kernels(source, [other for other in readable(source) if other != plain]))
 
 
@@ -147,11 +172,9 @@ def _constants(loaded: ctypes.CDLL, named: Iterable[str]) -> dict[str, tuple[int
 def _text(source: KernelSource, kernels: tuple[str, ...]) -> str:
     exports = ""
     for number, name in enumerate(kernels):
-        scope = name.partition("<")[0].rpartition("::")[0]
-        exports += f"EMU_KERNEL({number}, {name})\n"
-        exports += (
-            f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {bounds(source, name) or 1024})\n"
-        )
+        exports += f"EMU_KERNEL({number}, {callee(name)})\n"
+        names = f"using namespace {scope(name)};" if scope(name) else ""
+        exports += f"EMU_BOUNDS({number}, {names}, {bounds(source, name) or 1024})\n"
     exports += "".join(f"EMU_CONSTANT({number}, {name})\n" for number, name in enumerate(constants(source)))
     return f'#include "emulator.h"\n{_body(source)}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
 
@@ -194,7 +217,7 @@ def _address(entry: object) -> int:
 
 def _shared(layout: SharedLayout, name: str) -> int:
     """Bytes of the shared variables that the kernel itself declares, without its functions' ones."""
-    plain = re.escape(name.partition("<")[0].rpartition("::")[2].strip())
+    plain = re.escape(last_name(name))
     total, variable = 0, layout.first
     while variable:
         if re.search(rf"\b{plain}\(", variable.contents.function.decode()):

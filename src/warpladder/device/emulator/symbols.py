@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from ...errors import KernelError
-from ..declarations import code, overloaded, readable, signature, span, templates, unreadable
+from ..declarations import code, definition, last_name, overloaded, readable, signature, span, templates, unreadable
 from ..source import KernelSource
 from ..types import Type, resolve
 from .rewrite import bare, blank, closing
@@ -27,7 +27,9 @@ def refused(source: KernelSource) -> dict[str, str]:
         body = span(source, name)[1]
         where = f"kernel {name} of {source.path.name}"
         if name in overloaded(source):
-            out[name] = f"{where}: there are several with other parameters, which its name does not tell: rename them"
+            out[name] = (
+                f"{where}: there are several templates with other parameters, of which a name can mean any: rename them"
+            )
         elif "<<<" in plain[body : closing(plain, body)]:
             out[name] = f"{where} launches a kernel itself, which only a whole program can: warpladder run"
         elif name not in templates(source):
@@ -51,12 +53,22 @@ def without_kernels(source: KernelSource, names: Iterable[str]) -> KernelSource:
         first, body = span(source, name)
         last = closing(plain, body)
         text[first:last] = blank(source.text[first:last])
-        short = re.escape(name.rpartition("::")[2])
+        short = re.escape(last_name(name))
         instance = rf"\btemplate\s+(?!<)[^;{{}}]*?\b{short}\s*(?:<[^;{{}}()]*>)?\s*\([^;{{}}]*\)\s*;"
         for match in re.finditer(instance, plain):
             text[match.start() : match.end()] = blank(match[0])
     joined = "".join(text)
     return source if joined == source.text else replace(source, text=joined)
+
+
+def emptied(source: KernelSource) -> KernelSource:
+    """Source whose kernels have no statements; line numbers do not change."""
+    text, plain = list(source.text), bare(source.text)
+    for name in readable(source):
+        body = span(source, name)[1] + 1
+        last = closing(plain, body - 1) - 1
+        text[body:last] = blank(source.text[body:last])
+    return replace(source, text="".join(text))
 
 
 @cache
@@ -80,7 +92,7 @@ def constants(source: KernelSource) -> dict[str, Type | None]:
 
 def mentions(source: KernelSource, kernel: str, constant: str) -> bool:
     """True if the source text of a kernel, or of a function that it may call, contains a constant's name."""
-    mine = without_kernels(source, [name for name in readable(source) if name != kernel.partition("<")[0]])
+    mine = without_kernels(source, [name for name in readable(source) if name != definition(kernel)])
     return len(re.findall(rf"\b{constant.rpartition('::')[2]}\b", bare(mine.text))) > 1  # once where it is declared
 
 

@@ -294,6 +294,15 @@ def compiled(arguments: list[str], text: str | None = None) -> subprocess.Comple
     return subprocess.CompletedProcess(process.args, process.returncode, out, messages)
 
 
+class CompilerMessages(Exception):
+    """Messages of the compiler, the cause of a `KernelError`."""
+
+    def places(self) -> list[tuple[str, int]]:
+        """File and line of each error."""
+        found = re.findall(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: ", str(self), re.MULTILINE)
+        return list(dict.fromkeys((file, int(line)) for file, line in found))
+
+
 def made(
     name: str, arguments: list[str], what: str, text: str | None = None, reason: Callable[[str], str] | None = None
 ) -> Path:
@@ -308,7 +317,8 @@ def made(
     with replacing_path(target) as temporary:
         done = compiled([*arguments, "-o", str(temporary)], text)
         if done.returncode != 0:
-            raise KernelError(reason(done.stderr) if reason else _first_error(done.stderr, what))
+            said = reason(done.stderr) if reason else _first_error(done.stderr, what)
+            raise KernelError(said) from CompilerMessages(done.stderr)
         with open(temporary, "ab") as file:
             file.write(END + hashlib.sha256(temporary.read_bytes()).hexdigest().encode())
     _prune()

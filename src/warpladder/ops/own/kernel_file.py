@@ -190,7 +190,7 @@ def _argument(
         if text not in arrays:
             raise KernelError(f"{where}: {parameter} is given {text}, which this pass does not have")
         return arrays[text]
-    if parameter.members:
+    if parameter.is_struct:
         raise KernelError(f"{where}: {parameter} is a struct, which cannot be passed here: take numbers")
     try:
         return number(evaluate(text, values), parameter.dtype)

@@ -248,7 +248,7 @@ EMU_EXPORT void emu_start(const Request& r) {
     launch.cluster[0] = c.cluster.x, launch.cluster[1] = c.cluster.y, launch.cluster[2] = c.cluster.z;
     launch.dynamic_shared = uint32_t(c.shared), launch.cooperative = c.cooperative;
     launch.threads = threads ? threads : 1, launch.views = uint32_t(seen.size()), launch.view = seen.data();
-    launch.code = (const void*)r.run;
+    launch.code = (const void*)r.run, launch.lets_leave = 1;
     open_memory(true);
     is_launching = true;
     int faults = emu_launch(&launch);

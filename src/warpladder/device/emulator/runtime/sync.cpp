@@ -15,10 +15,20 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
     suspend(me);
 }
 
+// A barrier that only the threads which have left the kernel lack. CUDA does not define it; GPUs go on without them.
+void Worker::left_early(Block& block, const char* why) {
+    Report report = divergence(block, why);
+    if (!run->launch.lets_leave) fail(std::move(report));
+    report.kind = EARLY_EXIT;
+    report.message += "; a GPU since Volta goes on without them, and CUDA does not promise it";
+    warn(report);
+    block.hurt = true;  // once for each block
+}
+
 // All live threads of a block have arrived: fails if they are at different barriers, or if a thread has left.
 __attribute__((noinline)) void Worker::complete_barrier(Block& block) {
     if (block.live != block.count && !block.hurt)
-        fail(divergence(block, "some threads have left the kernel without reaching a barrier at which others wait"));
+        left_early(block, "some threads have left the kernel without reaching a barrier at which others wait");
     if (block.mixed) fail(divergence(block, "threads of one block wait at different barriers"));
     progress();
     block.counted = block.votes;

@@ -193,8 +193,9 @@ void Worker::finish(Thread& me) {
         return;
     }
     if (block.arrived && block.arrived == block.live) {
-        if (block.hurt) complete_barrier(block);
-        else fail(divergence(block, "some threads leave the kernel without reaching a barrier at which others wait"));
+        if (!block.hurt)
+            left_early(block, "some threads leave the kernel without reaching a barrier at which others wait");
+        complete_barrier(block);
     }
     if (warp.waiting) {  // they may wait for this lane alone
         unsigned first = me.linear & ~31u;

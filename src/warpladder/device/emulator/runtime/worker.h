@@ -56,6 +56,7 @@ struct Worker {
     void suspend(Thread& me);
     void finish(Thread& me);
     void complete_barrier(Block& block);
+    void left_early(Block& block, const char* why);
     bool complete(Block& block, Thread& leader, Thread* me, Combine combine);
     [[noreturn]] void no_stack();
     [[noreturn]] void leave();
@@ -82,6 +83,13 @@ inline Block& stirred(Thread& me) {
 }
 inline Worker& worker_of(Thread& thread) { return *block_of(thread).worker; }
 
+// Kind of a report on a barrier that threads which left the kernel did not reach: a fault in a checked program, and a
+// remark where it runs as on a GPU.
+#ifdef EMU_CHECK
+constexpr const char* EARLY_EXIT = "left early";
+#else
+constexpr const char* EARLY_EXIT = "early exit";
+#endif
 Report divergence(Block& block, const char* why);
 void leftovers(Block& block);
 void unfinished_products(Block& block);

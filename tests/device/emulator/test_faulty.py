@@ -1,0 +1,55 @@
+"""Overloaded kernels by their parameters' types, and kernels next to declarations that do not compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warpladder.device.declarations import callee, readable, signature
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.source import assembled
+from warpladder.errors import KernelError
+
+SOURCE = assembled(
+    Path("user.cu"),
+    """
+__device__ float broken(float x) { return nowhere(x); }
+struct Odd { Missing m; };
+template <class T> __device__ T twice(T x) { return x + x; }
+struct Pair { float a, b; __device__ float sum() const { return a + b; } };
+namespace a {
+__global__ void fill(float* __restrict__ y, const float v = 1) { y[threadIdx.x] = twice(v); }
+__global__ void fill(int* y, int v) { __shared__ int s[4]; s[0] = v; y[threadIdx.x] = 1 + twice(s[0]); }
+__global__ void fill(float (*y)[2], const int v[]) { y[0][threadIdx.x] = v[0]; }
+__global__ void fill(const Pair p, float* y) { y[threadIdx.x] = p.sum(); }
+}
+struct Later { Odd odd; int f() { return odd.m; } };
+__global__ void needs(float* y) { y[0] = broken(1); }
+""",
+)
+
+
+def test_overloaded_kernels_are_named_with_their_types():
+    names = ["a::fill(float*, const float)", "a::fill(int*, int)", "a::fill(float (*)[2], const int*)",
+             "a::fill(const Pair, float*)"]  # fmt: skip
+    assert readable(SOURCE) == [*names, "needs"]
+    assert str(signature(SOURCE, "a::fill(int*,int)")) == "a::fill(int* y, int v)"
+    assert callee(names[1]) == "*static_cast<void (*)(int*, int)>(&a::fill)"
+    with pytest.raises(KernelError, match=r"several kernels 'fill': a::fill\(float\*, const float\), a::fill"):
+        signature(SOURCE, "fill")
+
+
+def test_each_runs_without_the_declarations_that_do_not_compile():
+    device = EmulatedDevice()
+    y = device.zeros((4,), np.int32)
+    kernel = device.kernel(SOURCE, "a::fill(int*, int)")
+    kernel.bind(1, 4, y, 3).send()
+    assert y.download().tolist() == [7] * 4
+    assert [why.partition(": ")[2] for why in kernel.function.left_out] == ["'nowhere' was not declared in this scope"]
+    x = device.zeros((2,))
+    device.kernel(SOURCE, "a::fill(const Pair, float*)").bind(1, 2, {"a": 1.5, "b": 2}, x).send()
+    assert x.download().tolist() == [3.5, 3.5]
+    with pytest.raises(KernelError, match=r"user\.cu:2: 'nowhere' was not declared"):
+        device.kernel(SOURCE, "needs")
