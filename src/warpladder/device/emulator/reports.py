@@ -27,9 +27,9 @@ _INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.c
 class Report:
     """Fault that the emulator found.
 
-    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "left early",
-    "warp mask", "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "stack
-    overflow" or "out of memory"; or one of `REMARKS`.
+    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "left early", "warp
+    mask", "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product",
+    "stack overflow" or "out of memory"; or one of `REMARKS`.
     message : sentence with file:line of all `locations`, of which the first is where the fault was noticed.
     array : kernel argument or __shared__ variable; "" for none. block, thread : (x, y, z), or None.
     """
