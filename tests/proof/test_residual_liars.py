@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.machine.precision import named
 from warpladder.nets import (
     RESIDUAL_PARTS,
     BatchNorm2d,
@@ -29,6 +32,12 @@ from warpladder.ops.residual.array import ArrayResidual
 from warpladder.ops.tables.array import TABLE
 from warpladder.optimizers import Adam
 from warpladder.proof import verify
+from warpladder.proof.calls import check_history
+from warpladder.proof.case_maker import CaseMaker
+from warpladder.proof.context import ProofContext
+from warpladder.proof.history import make_history
+from warpladder.proof.samples import Noise
+from warpladder.proof.verdict import Ledger
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
@@ -169,11 +178,24 @@ def _is_caught(build: Callable[..., Trainer], net: Net, caught_by: tuple[str, ..
     [
         TrainConfig(batch_size=6),
         pytest.param(TrainConfig(batch_size=8, optimizer=Adam(0.01), loss_every=2), marks=pytest.mark.slow),
+        pytest.param(TrainConfig(batch_size=None), marks=pytest.mark.slow),
     ],
     ids=str,
 )
 @NETS
 @pytest.mark.usefixtures("cases_once")
 def test_the_honest_residual_passes(net: Net, config: TrainConfig) -> None:
-    verdict = verify(partial(with_op, ArrayResidual), net, config)
+    data = Noise(net, np.uint8)(np.random.default_rng(1), 97)
+    few = Dataset("noise", *data, data[0][:1], data[1][:1], 1 / 255) if config.batch_size is None else None
+    verdict = verify(partial(with_op, ArrayResidual), net, config, dataset=few)
     assert verdict.passed, verdict.reason
+
+
+def test_a_number_that_passes_a_kink_in_a_history_is_no_fault() -> None:
+    """In step 94 of this history an input of a ReLU is 3.5e-8 in float64."""
+    config = TrainConfig(batch_size=None)
+    history = make_history(CaseMaker(PLAIN, config, np.random.default_rng(0)), Noise(PLAIN, np.uint8))
+    cases: Any = SimpleNamespace(precision=named("fp32"), name="kinks")
+    build = partial(with_op, ArrayResidual)
+    check_history(ProofContext(build, PLAIN, config, cases, np.random.default_rng(0), True, Ledger()), history)
+    assert history.sharpness > 1

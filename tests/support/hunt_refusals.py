@@ -19,6 +19,7 @@ import time
 import traceback
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 if __name__ == "__main__":  # before NumPy is loaded
@@ -34,17 +35,24 @@ from warpladder.nets import (
     GELU,
     AdaptiveAvgPool2d,
     AvgPool2d,
+    BatchNorm1d,
+    BatchNorm2d,
+    BCEWithLogitsLoss,
     Conv2d,
     CrossEntropyLoss,
     Dropout,
     Flatten,
+    HuberLoss,
+    L1Loss,
     Layer,
     LeakyReLU,
     Linear,
+    Loss,
     MaxPool2d,
     MSELoss,
     Net,
     ReLU,
+    Residual,
     Shape,
     Sigmoid,
     SiLU,
@@ -72,6 +80,9 @@ SCHEDULES = (
     Constant(), Constant(), Constant(warmup=0.5), Cosine(warmup=1), StepDecay(every=0.5, gamma=0.5), OneCycle(),
 )  # fmt: skip
 CURVES = (Tanh(), Sigmoid(), LeakyReLU(), LeakyReLU(0.3), GELU(), GELU(approximate="tanh"), SiLU())
+LOSSES: tuple[Callable[[], Loss], ...] = (
+    CrossEntropyLoss, CrossEntropyLoss, CrossEntropyLoss, MSELoss, MSELoss, L1Loss, HuberLoss, BCEWithLogitsLoss,
+)  # fmt: skip
 BATCHES = (1, 2, 3, 5, 8, 16, 33, 64, 100, 256, 1000, None)
 LARGEST = 14  # pixels on a side
 FLOPS = 3e8  # FLOPs of a training step of one batch, at most
@@ -123,29 +134,65 @@ def drawn(number: int, rungs: dict[str, int]) -> Draw | None:
 
 
 def drawn_net(rng: np.random.Generator) -> Net:
-    """One of the ladder's nets on 8 x 8 pixels, or a chain of up to seven layers of every kind under either loss."""
+    """One of the ladder's nets on 8 x 8 pixels, or a chain of up to seven layers of every kind under every loss."""
     if not rng.integers(4):
         return getattr(nets, str(rng.choice(["softmax", "mlp", "mlp10", "cnn"])))((1, 8, 8))
     side = rng.integers(1, 10, 2).tolist()
     in_shape: Shape = (int(rng.integers(1, 5)), *side) if rng.integers(3) else (int(rng.integers(1, 40)),)
-    loss = (CrossEntropyLoss, MSELoss)[rng.integers(2)]()
+    loss = LOSSES[rng.integers(len(LOSSES))]()
     layers: list[Layer] = []
     shape = in_shape
     for _ in range(rng.integers(0, 7)):
-        layer = drawn_layer(rng, shape)
-        layers.append(layer)
-        shape = layer.out_shape(shape)
-    if isinstance(loss, MSELoss) and len(shape) == 3 and shape[1:] == in_shape[1:] and rng.integers(2):
+        found = drawn_residual(rng, shape) if layers and not rng.integers(5) else [drawn_layer(rng, shape)]
+        for layer in found:
+            layers.append(layer)
+            shape = after(layer, shape)
+    is_classifier = isinstance(loss, CrossEntropyLoss)
+    if not is_classifier and len(shape) == 3 and shape[1:] == in_shape[1:] and rng.integers(2):
         padding = int(rng.integers(2))
         layers.append(Conv2d(out_channels=in_shape[0], kernel_size=2 * padding + 1, padding=padding))
     else:
         if len(shape) == 3:
             layers.append(Flatten())
-        learns_input = isinstance(loss, MSELoss) and rng.integers(2)  # else targets or classes
+        learns_input = not is_classifier and rng.integers(2)  # else targets or classes
         layers.append(Linear(out_features=math.prod(in_shape) if learns_input else int(rng.integers(2, 12))))
     if isinstance(loss, MSELoss) and not rng.integers(3):
         layers.append(ReLU())
+    if not rng.integers(4):
+        layers = list(normalised(layers, in_shape))
     return Net("drawn", in_shape, tuple(layers), loss)
+
+
+def drawn_residual(rng: np.random.Generator, shape: Shape) -> list[Layer]:
+    """Residual connection over one or two trained layers, with or without a projection, and often a ReLU after it."""
+    width = int(rng.integers(1, 9))
+
+    def layer(outputs: int, kernel: int) -> Layer:
+        if len(shape) == 1:
+            return Linear(out_features=outputs)
+        return Conv2d(out_channels=outputs, kernel_size=kernel, padding=kernel // 2)
+
+    inner: list[Layer] = [layer(width, 3), ReLU() if rng.integers(3) else CURVES[rng.integers(len(CURVES))]]
+    if rng.integers(2):
+        found = Residual(*inner, layer(shape[0], 3))
+    else:
+        found = Residual(*inner, projection=layer(width, 1))
+    return [found, ReLU()] if rng.integers(2) else [found]
+
+
+def after(layer: Layer, shape: Shape) -> Shape:
+    """Shape of a layer's output, also of a residual connection's."""
+    return Net("part", shape, (layer,), MSELoss()).out_shape if isinstance(layer, Residual) else layer.out_shape(shape)
+
+
+def normalised(layers: list[Layer], shape: Shape) -> Iterator[Layer]:
+    """Layers with a normalisation after every trained one but the last."""
+    last = max((i for i, layer in enumerate(layers) if isinstance(layer, Linear | Conv2d)), default=0)
+    for i, layer in enumerate(layers):
+        shape = after(layer, shape)
+        yield layer
+        if i < last and isinstance(layer, Linear | Conv2d):
+            yield BatchNorm1d() if len(shape) == 1 else BatchNorm2d()
 
 
 def drawn_layer(rng: np.random.Generator, shape: Shape) -> Layer:
@@ -196,6 +243,10 @@ def drawn_data(rng: np.random.Generator, net: Net, samples: int) -> Dataset:
     y: np.ndarray | None = None
     if isinstance(net.loss, CrossEntropyLoss):
         y = rng.integers(0, net.out_shape[0], samples).astype(np.int32)
+    elif isinstance(net.loss, BCEWithLogitsLoss):
+        if kind < 2 and math.prod(net.out_shape) == math.prod(net.in_shape) and rng.integers(2):
+            return Dataset("drawn", x, None, x[:1], None, 1 / 255)
+        y = rng.integers(0, 2, (samples, math.prod(net.out_shape))).astype(np.float32)
     elif math.prod(net.out_shape) != math.prod(net.in_shape):
         y = rng.normal(size=(samples, math.prod(net.out_shape))).astype(np.float32)
     return Dataset("drawn", x, y, x[:1], None if y is None else y[:1], 1.0 if kind == 2 else 1 / 255)

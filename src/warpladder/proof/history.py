@@ -4,9 +4,10 @@ Training is chaotic: a difference of one rounding grows from step to step, and n
 the float64 reference trains once, and again as a twin, which adds errors of the largest magnitude of an honest step
 after every step, always with the same signs. The distance of the twin from the reference bounds an honest trainer's.
 Data, start and rate are drawn until this distance is small compared with the smallest update: then a single omitted
-step shows. If factors of products are rounded to a coarser format, weights are rounded before every step too,
-which can change a ReLU's mask for as long as an input stays close to zero. No single twin has all such changes, so
-the farthest of several is used.
+step shows. A second twin crosses every kink that rounding may cross, from the first such step on (crossings.py). If
+factors of products are rounded to a coarser format, weights are rounded before every step too, which can change a
+ReLU's mask for as long as an input stays close to zero. No single twin has all such changes, so the farthest of several
+is used.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
+from ..machine.precision import Precision
 from ..nets import Net
 from ..nets.params import param_slices
+from ..ops.loss import reference as losses
 from ..ops.update import reference as update
 from ..optimizers import SGD
 from ..trainers.base import State, goals
 from .bounds import loss_bound, step_bounds
 from .case_maker import CaseMaker
+from .crossings import Crossings
 from .places import Places, places_in
 from .reference import ReferenceTrainer
 from .samples import SampleSource
@@ -39,6 +43,7 @@ FEWEST = 6  # steps, however heavy the net
 TRIES = 3  # starts and rates that are tried until a step that is left out shows
 SLOWER = 0.25  # share of the rate that the next try has
 MARGIN = 4.0  # times the distance of the twin from the reference
+CROSSED = 2.0  # times the distance of the twin that crosses all kinks: another trainer crosses some of them
 SHOWS = 1 / 4  # share of the smallest update that is tolerated
 STORED = 1.0  # unit roundoffs of a parameter that the twin adds in every step: the largest that storing one has
 LEAST_RATE_SHARE = 1 / 50  # least share of the largest rate that a step of a history has
@@ -147,21 +152,24 @@ def _followed(
         noise[1] *= STORED * precision.roundoff
         noise[2:] *= precision.factors
         twins.append(_Trajectory(net, config, start, noise))
-    _train(true, twins, dataset, orders)
+    crossing = _train(true, twins, dataset, orders, precision)
     drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
     for twin in twins:
-        drift = {name: max(drift[name], off) for name, off in _norms(net, twin.end - true.end).items()}
-        loss_drift = np.maximum(loss_drift, np.maximum.accumulate(np.abs(np.subtract(twin.losses, true.losses))))
-    losses, outputs = np.array(true.losses), true.trainer.predict(dataset.train_x, dataset.scale)
-    stored = _norms(net, len(losses) * STORED * precision.roundoff * true.end)
+        drift = {name: max(drift[name], off) for name, off in true.trainer.norms(twin.end - true.end).items()}
+        loss_drift = np.maximum(loss_drift, true.losses_off(twin))
+    every, outputs = np.array(true.losses), true.trainer.predict(dataset.train_x, dataset.scale)
+    stored = true.trainer.norms(len(every) * STORED * precision.roundoff * true.end)
     tolerances = {name: max(MARGIN * drift[name], SHOWS * true.least[name], stored[name]) for name in drift}
+    crossed = true.trainer.norms(crossing.end - true.end)
+    tolerances = {name: allowed + CROSSED * crossed[name] for name, allowed in tolerances.items()}
     tolerances |= dict.fromkeys(cancelled_biases(net), math.inf)  # their gradient is rounding errors alone
     # a loss is a difference of outputs, whose errors do not fall with it
-    size = float(np.max(np.abs(losses))) + float(np.max(np.abs(outputs)))
+    size = float(np.max(np.abs(every))) + float(np.max(np.abs(outputs)))
     allowed = MARGIN * (loss_drift + loss_bound(net, config.batch(n), precision) * size)
-    movements = _norms(net, true.end - start.params)
+    allowed += CROSSED * true.losses_off(crossing)
+    movements = true.trainer.norms(true.end - start.params)
     return ReferenceHistory(
-        config, dataset, orders, start, losses, allowed, true.end, movements, tolerances, true.smallest
+        config, dataset, orders, start, every, allowed, true.end, movements, tolerances, true.smallest
     )
 
 
@@ -200,11 +208,29 @@ class _Trajectory:
         if self.rounded is not None:
             trainer.params = exact * self.rounded
         x, y, places, shares = batch
-        entering = trainer.activations(x, places)
-        loss, _, gradient = trainer.gradients(x, y, None, entering, places, shares)
-        trainer.buffers = trainer.moved_buffers(entering)
+        self.entering = trainer.activations(x, places)
+        loss, _, gradient = trainer.gradients(x, y, None, self.entering, places, shares)
+        trainer.buffers = trainer.moved_buffers(self.entering)
         trainer.params = exact
         return loss, gradient
+
+    def crossing(self, batch: _Batch, found: tuple[float, np.ndarray], kinks: Crossings) -> np.ndarray | None:
+        """Gradient with all kinks crossed that rounding may cross in the step whose results were found."""
+        x, y, places, shares = batch
+        target = self.trainer.target(x, y)
+        if shares is None:
+            shares = losses.shares(self.net.loss, y, len(x))
+        return kinks.gradient(self.trainer, self.entering, target, shares, places, found[1])
+
+    def copied(self) -> _Trajectory:
+        """Copy that goes on by itself."""
+        out = _Trajectory(self.net, self.config, self.trainer.state().but(step=self.number))
+        out.losses = list(self.losses)
+        return out
+
+    def losses_off(self, other: _Trajectory) -> np.ndarray:
+        """Largest difference (steps,) of another trajectory's losses up to each step."""
+        return np.asarray(np.maximum.accumulate(np.abs(np.subtract(other.losses, self.losses))))
 
     def near(self, batch: _Batch, true: tuple[float, np.ndarray], step: int) -> tuple[float, np.ndarray]:
         """Loss and gradient of a twin, from the true ones of the same step."""
@@ -229,7 +255,7 @@ class _Trajectory:
                 slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
             trainer.params, trainer.slots = after, slots
         if noise is None:
-            self.sizes.append(_norms(self.net, moved))
+            self.sizes.append(trainer.norms(moved))
         self.losses.append(loss)
 
     @property
@@ -245,8 +271,13 @@ class _Trajectory:
         return min(float(np.sqrt(sum(each**2 for each in size.values()))) for size in self.sizes)
 
 
-def _train(true: _Trajectory, twins: list[_Trajectory], dataset: Dataset, orders: tuple[Order, ...]) -> None:
-    """Train epochs by the reference and by its twins."""
+def _train(
+    true: _Trajectory, twins: list[_Trajectory], dataset: Dataset, orders: tuple[Order, ...], precision: Precision
+) -> _Trajectory:  # fmt: skip
+    """Train epochs by the reference and by its twins. Returns the twin that crosses kinks; the reference if there is
+    none, as in coarse formats, whose twins cross kinks themselves.
+    """
+    kinks, crossing = Crossings(true.net, precision), true
     n, config, trainer = len(dataset.train_x), true.config, true.trainer
     batch, steps = config.batch(n), config.steps(n)
     trainer.load(dataset)
@@ -263,7 +294,31 @@ def _train(true: _Trajectory, twins: list[_Trajectory], dataset: Dataset, orders
             done = number * steps + step
             for twin in twins:
                 twin.step(*twin.near(samples, found, done), rates[done])
+                if done % EVERY == 0:
+                    kinks.measure(true.entering, twin.entering)
+            if not precision.coarse:
+                crossing = _cross(true, crossing, samples, found, rates[done], kinks)
             true.step(*found, rates[done])
+    return crossing
+
+
+def _cross(
+    true: _Trajectory, crossing: _Trajectory, batch: _Batch, found: tuple[float, np.ndarray], rate: float,
+    kinks: Crossings,
+) -> _Trajectory:  # fmt: skip
+    """Twin that crosses kinks, after its next step: the true trajectory up to the first step with kinks to cross.
+
+    found : results of the true step, which comes next. The twin crosses kinks by itself too, now and then, so each of
+    its gradients is computed.
+    """
+    own = found if crossing is true else crossing.gradients(batch)
+    other = crossing.crossing(batch, own, kinks)
+    if crossing is true:
+        if other is None:
+            return true
+        crossing = true.copied()
+    crossing.step(own[0], own[1] if other is None else other, rate)
+    return crossing
 
 
 def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarray | None) -> None:
@@ -281,10 +336,3 @@ def _add_errors(params: np.ndarray, moved: np.ndarray, noise: np.ndarray) -> Non
     """Add errors to parameters after an update by `moved`, which is overwritten. noise : (2, count), shares of both."""
     params += np.multiply(np.abs(moved, out=moved), noise[0], out=moved)
     params += np.multiply(np.abs(params, out=moved), noise[1], out=moved)
-
-
-def _norms(net: Net, values: np.ndarray) -> dict[str, float]:
-    """Norm of each tensor of a flat buffer, by name."""
-    places = param_slices(net)
-    squares = np.add.reduceat(np.square(values), [place.start for place in places])
-    return dict(zip((place.name for place in places), np.sqrt(squares).tolist(), strict=True))

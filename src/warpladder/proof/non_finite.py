@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
-from ..nets import CrossEntropyLoss
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss
 from ..nets.params import param_slices, views
 from ..trainers.base import State
 from .bounds import output_bound, output_scale
@@ -133,6 +133,8 @@ class _NonFiniteChecks:
         scales = {"the output": output_scale(clean[others])}
         self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, scales)
         if isinstance(self.net.loss, CrossEntropyLoss) and not reached.any():
+            return
+        if isinstance(self.net.loss, BCEWithLogitsLoss) and self.y is None:  # a target of NaN is refused
             return
         x = self.x.copy()
         # not the first or the last sample, if there are others: a data set is another one all the same

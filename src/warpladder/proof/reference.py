@@ -13,7 +13,7 @@ from ..data.order import Order
 from ..errors import DataError
 from ..machine.precision import named
 from ..nets import RESIDUAL_PARTS, Conv2d, Layer, Linear, Net
-from ..nets.params import buffer_views, views
+from ..nets.params import buffer_views, param_slices, views
 from ..ops.batchnorm import reference as batchnorm
 from ..ops.dropout.reference import masked
 from ..ops.gather import reference as gather
@@ -271,6 +271,12 @@ class ReferenceTrainer(Trainer):
                 for kind, gradient in zip(layer.param_shapes(self.net.shapes[i]), trained, strict=False):
                     dw[f"{name}.{kind}"][...] = gradient
         return flat
+
+    def norms(self, values: np.ndarray) -> dict[str, float]:
+        """Norm of each tensor of a flat buffer (param_count,), by name."""
+        places = param_slices(self.net)
+        squares = np.add.reduceat(np.square(values), [place.start for place in places])
+        return dict(zip((place.name for place in places), np.sqrt(squares).tolist(), strict=True))
 
     def margins(self, x: np.ndarray) -> np.ndarray:
         """Distance (n,) of each sample of x (n, *in_shape) float64 from the nearest kink.

@@ -46,17 +46,21 @@ class SampleSource(ABC):
 
 
 class Noise(SampleSource):
-    """Source of dense noise: bytes, or floats from -1 to 1; by its scale, no power of two, each product rounds."""
+    """Source of dense noise: bytes, or floats from -1 to 1; by its scale, no power of two, each product rounds.
+
+    Floats are from 0 to 1 if they are targets of BCEWithLogitsLoss too.
+    """
 
     def __init__(self, net: Net, dtype: type, outputs: int = 0) -> None:
         super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7, outputs)
+        self.least = 0 if self.is_binary and not outputs else -1
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         size = (count, *self.shape)
         if self.dtype == np.uint8:
             x = rng.integers(0, 256, size, np.uint8)
         else:
-            x = rng.uniform(-1, 1, size).astype(np.float32)
+            x = rng.uniform(self.least, 1, size).astype(np.float32)
         return x, self.goals(rng, count)
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..config import TrainConfig
 from ..nets import BCEWithLogitsLoss
 from ..nets.params import buffer_views, views
 from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, output_scale, step_bounds
 from .cases import LEAST_RATE
 from .context import GuardedTrainer, ProofContext, pairs
-from .extremes.magnitudes import KINDS
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
 from .whole_batches import buffer_bounds, judged
@@ -20,6 +20,7 @@ from .whole_batches import buffer_bounds, judged
 #: Largest loss of a sample that is compared where a peer declares deviations: some count rarer labels as so rare.
 COUNTED = 15.0
 EXTREME = 4  # samples at extremes whose outputs are compared
+LARGEST = 2.0**100  # largest weight after a step there: float32 holds 2^28 times as much
 LIKE = 5  # samples of data sets that are nearly alike, at most
 WIDER = 4.0  # times its bound that a loss there may be off by: no witness has chosen the samples
 
@@ -181,17 +182,27 @@ def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: Refere
 
 def check_extremes(context: ProofContext) -> None:
     """Check steps and outputs at extremes, of samples that are nearly learnt or far from it."""
-    every = context.cases.extremes
-    for scaled in (False, True):  # weights of other sizes want other rates
-        _check_extremes(context, [case for case in every if (case.name in KINDS) is scaled])
+    for config, cases in _by_rate(context):
+        _check_extremes(context, config, cases)
 
 
-def _check_extremes(context: ProofContext, cases: list[ReferenceCase]) -> None:
-    """Check cases by one trainer, at a rate at which all their updates show."""
-    if not cases:
-        return
-    steps = [step for case in cases for step in case.steps]
-    trainer = context.make(context.cases.strong(steps), steps[0].state)
+def _by_rate(context: ProofContext) -> list[tuple[TrainConfig, list[ReferenceCase]]]:
+    """Extreme cases, and settings with a rate at which all updates of these cases show and none overflows."""
+    every = [(context.cases.strong(case.steps), case) for case in context.cases.extremes]
+    groups: list[tuple[TrainConfig, list[ReferenceCase]]] = []
+    for own, case in sorted(every, key=lambda each: -each[0].learning_rate):
+        config = groups[-1][0] if groups else own
+        largest = max(float(np.abs(step.after(config)[0]).max()) for step in case.steps)
+        if groups and largest < LARGEST:
+            groups[-1][1].append(case)
+        else:
+            groups.append((own, [case]))
+    return groups
+
+
+def _check_extremes(context: ProofContext, config: TrainConfig, cases: list[ReferenceCase]) -> None:
+    """Check cases by one trainer with these settings."""
+    trainer = context.make(config, cases[0].steps[0].state)
     for case in cases:
         check_case(context, trainer, case)
         x, scale, state = case.dataset.train_x[:EXTREME].copy(), case.dataset.scale, case.steps[0].state

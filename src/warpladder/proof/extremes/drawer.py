@@ -80,6 +80,7 @@ class ExtremesDrawer:
     def __init__(self, maker: CaseMaker, trained: np.ndarray, rng: np.random.Generator) -> None:
         self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
         self.is_classifier = isinstance(self.net.loss, CrossEntropyLoss)
+        self.is_binary = isinstance(self.net.loss, BCEWithLogitsLoss)
         self.coarse = maker.precision.coarse
         self.drawn: dict[tuple[str, int, float], _Samples | None] = {}
         self.curves = [i for i, layer in enumerate(self.net.layers) if not isinstance(layer, HOMOGENEOUS)]
@@ -99,7 +100,8 @@ class ExtremesDrawer:
         if not self.is_classifier:
             multiplies = isinstance(self.net.layers[self.last], Linear | Conv2d) and not joins
             can_scale = not self.curves or (max(self.curves) < self.last and multiplies)
-            return [*kinds, *(["tiny", "huge"] if can_scale else [])]
+            sizes = ["tiny", "huge"] if has_targets or not self.is_binary else ["tiny"]  # else targets leave 0 to 1
+            return [*kinds, *(sizes if can_scale else [])]
         kinds += ["faint"] * (not joins)
         if not is_linear:
             return kinds
@@ -176,8 +178,7 @@ class ExtremesDrawer:
         if drawn is None:
             return None
         state, x, y, entering, order = drawn
-        is_binary = isinstance(self.net.loss, BCEWithLogitsLoss)
-        y = y * y.dtype.type(power) if y.ndim == 2 and not is_binary else y
+        y = y * y.dtype.type(power) if y.ndim == 2 and not self.is_binary else y
         # targets, or inputs that are targets, go with the outputs
         stays = self.curves and (y.ndim == 2 or power > 1)
         return (state, x, y, entering, order), source.scale if stays else scale

@@ -1,0 +1,89 @@
+"""`Crossings`: kinks of a history's steps that rounding may cross, and the gradients on their other side.
+
+If an input of a ReLU is closer to 0 than rounding reaches, one honest program passes its gradient on and another does
+not. Samples of a history cannot be screened for this: its weights move, and with them the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..machine.precision import Precision
+from ..nets import L1Loss, Net
+from ..ops.loss import reference as losses
+from ..ops.tables import reference as layers
+from .bounds import distance_bound, output_bound, products, roundings
+from .places import Places
+from .reference import ReferenceTrainer
+
+SEEN = 1 / 32  # least share of a tensor's gradient that a crossing changes; the tolerance has a quarter of an update
+LEAST = (
+    1 / 4096
+)  # least share of a layer's inputs that cross: of one input in more the part of a gradient is below SEEN
+
+
+class Crossings:
+    """Kinks of a net in a precision, and how far rounding moves each layer's inputs in the present step.
+
+    off : by number of a layer, root mean square of the difference of its inputs in a twin, whose errors are the largest
+        that honest steps may have.
+    """
+
+    def __init__(self, net: Net, precision: Precision) -> None:
+        self.net = net
+        kinks = (
+            i
+            for i, layer in enumerate(net.layers)
+            if i > net.first_trained and layers.switches(layer) and not layer.param_shapes(net.shapes[i])
+        )
+        self.limits = {i: distance_bound(precision, roundings(net, i), products(net, i, precision)) for i in kinks}
+        self.last = len(net.layers)
+        if isinstance(net.loss, L1Loss):
+            self.limits[self.last] = output_bound(net, precision)
+        self.off = dict.fromkeys(self.limits, 0.0)
+
+    def measure(self, entering: Sequence[np.ndarray], of_twin: Sequence[np.ndarray]) -> None:
+        """Take the twin's distance from the `activations` of the same step."""
+        self.off = {i: float(np.sqrt(np.mean(np.square(of_twin[i] - entering[i])))) for i in self.limits}
+
+    def gradient(
+        self, reference: ReferenceTrainer, entering: list[np.ndarray], target: np.ndarray, shares: np.ndarray,
+        places: Places | None, true: np.ndarray,
+    ) -> np.ndarray | None:  # fmt: skip
+        """Gradient (param_count,) with all kinks crossed that rounding may cross; None if they hardly change any
+        tensor's.
+
+        entering : `activations` of the samples. target, shares : of the samples. true : gradient without crossings.
+        """
+        crossed = {i: moved for i in self.limits if (moved := self._crossed(i, entering[i], target)) is not None}
+        if not crossed:
+            return None
+        out = crossed.get(self.last, entering[-1])
+        d = losses.backward(self.net.loss, out, target, shares)
+        found = reference.pulled_back([crossed.get(i, a) for i, a in enumerate(entering)], d, places=places)
+        off, sizes = (reference.norms(values) for values in (found - true, true))
+        return found if any(off[name] > SEEN * sizes[name] for name in off) else None
+
+    def _crossed(self, i: int, a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+        """Inputs of layer `i`, or the outputs, moved towards their kinks by what rounding reaches; None if hardly any
+        gets across.
+        """
+        size = np.sqrt(np.mean(np.square(a), axis=tuple(range(1, a.ndim)), keepdims=True))
+        reach = self.limits[i] * size + self.off[i]
+        if i == self.last:
+            off = a - target
+            moved = np.where(np.abs(off) < reach, target - off, a)
+            return moved if np.count_nonzero(moved != a) > LEAST * a.size else None
+        layer = self.net.layers[i]
+        share = np.divide(reach, size, out=np.zeros(size.shape), where=size > 0)
+        if np.all(layers.margin(layer, a) > share.ravel()):
+            return None
+        ones = np.ones((len(a), *self.net.shapes[i + 1]))
+        slope = layers.backward(layer, a, None, ones)[0]
+        # the greater slope is above a ReLU's 0, and at a pool's largest
+        is_high = slope > (slope.max() + slope.min()) / 2
+        moved = a + np.where(a == 0, 0.0, np.where(is_high, -reach, reach))
+        crosses = layers.backward(layer, moved, None, ones)[0] != slope
+        return moved if np.count_nonzero(crosses) > LEAST * a.size else None
