@@ -9,7 +9,7 @@ from warpladder.config import TrainConfig
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, L1Loss, LeakyReLU, Linear, MaxPool2d, MSELoss, Net, ReLU
 from warpladder.nets.params import initial
-from warpladder.proof.crossings import Crossings
+from warpladder.proof.history.crossings import Crossings
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.trainers.base import State
 

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.ladder import find
-from warpladder.nets import GELU, BCEWithLogitsLoss, Conv2d, Layer, Loss, MSELoss, Net, ReLU
+from warpladder.nets import (
+    GELU,
+    AvgPool2d,
+    BCEWithLogitsLoss,
+    Conv2d,
+    Flatten,
+    HuberLoss,
+    L1Loss,
+    Layer,
+    Linear,
+    Loss,
+    MSELoss,
+    Net,
+    ReLU,
+)
+from warpladder.ops.loss.array import ArrayElementLoss
+from warpladder.ops.tables.array import TABLE
 from warpladder.optimizers import SGD
 from warpladder.proof import verify
+from warpladder.trainers.base import State, Trainer
+from warpladder.trainers.layerwise import LayerwiseTrainer
 
 
 def _coder(layer: Layer, loss: Loss) -> Net:
@@ -31,4 +51,31 @@ def test_tiny_and_huge_errors_have_rates_of_their_own() -> None:
     """At the rate of tiny errors, 2^91, updates by huge ones overflow."""
     net, config = _coder(GELU(), MSELoss()), TrainConfig(batch_size=6, optimizer=SGD(0.01, momentum=0.9))
     verdict = verify(find("numpy").build, net, config, seed=10, reach=4)
+    assert verdict.passed, verdict.reason
+
+
+def test_a_sample_of_nan_that_no_output_depends_on_leaves_the_loss_finite() -> None:
+    layers = (Conv2d(out_channels=2, kernel_size=1, padding=1), AvgPool2d(1, 2), Flatten(), Linear(out_features=3))
+    net = Net("edge", (1, 1, 2), (layers[0], ReLU(), *layers[1:]), HuberLoss())  # the pool takes corners alone
+    verdict = verify(find("numpy").build, net, TrainConfig(batch_size=5), seed=1, reach=4)
+    assert verdict.passed, verdict.reason
+
+
+class HasASignByComparisons(ArrayElementLoss):
+    """L1's gradient is 0 for NaN, as PyTorch's."""
+
+    def forward(self, n: int, has_loss: bool = True) -> None:
+        super().forward(n, has_loss)
+        off = self.x[:n] - self.target[:n]
+        self.dx[:n] = (off > 0) * 1.0 - (off < 0)
+
+
+def test_a_sign_by_comparisons_is_honest() -> None:
+    net = Net("signs", (4,), (Linear(out_features=4),), L1Loss())
+    table = replace(TABLE, elements=HasASignByComparisons)
+
+    def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+        return LayerwiseTrainer(net, config, state, table)
+
+    verdict = verify(build, net, TrainConfig(batch_size=5), seed=1, reach=4)
     assert verdict.passed, verdict.reason

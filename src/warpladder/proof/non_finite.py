@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
-from ..nets import BCEWithLogitsLoss, CrossEntropyLoss
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss
 from ..nets.params import param_slices, views
 from ..trainers.base import State
 from .bounds import output_bound, output_scale
@@ -132,7 +132,7 @@ class _NonFiniteChecks:
         bounds = {"the output": output_bound(self.net, self.context.cases.precision)}
         scales = {"the output": output_scale(clean[others])}
         self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, scales)
-        if isinstance(self.net.loss, CrossEntropyLoss) and not reached.any():
+        if self.y is not None and not reached.any():
             return
         if isinstance(self.net.loss, BCEWithLogitsLoss) and self.y is None:  # a target of NaN is refused
             return
@@ -142,7 +142,7 @@ class _NonFiniteChecks:
         trainer.load(self._dataset(x))
         where = "a step with a sample of NaN"
         after = self._stepped(self.state, x, where)
-        if after is None:
+        if after is None or isinstance(self.net.loss, L1Loss):  # a sign by two comparisons is 0 for NaN
             return
         last = param_slices(self.net)[-1]
         if last.layer != len(self.net.layers) - 1:  # a ReLU after it may take the NaN for not above 0

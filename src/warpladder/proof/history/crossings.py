@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..machine.precision import Precision
-from ..nets import L1Loss, Net
-from ..ops.loss import reference as losses
-from ..ops.tables import reference as layers
-from .bounds import distance_bound, output_bound, products, roundings
-from .places import Places
-from .reference import ReferenceTrainer
+from ...machine.precision import Precision
+from ...nets import L1Loss, Net
+from ...ops.loss import reference as losses
+from ...ops.tables import reference as layers
+from ..bounds import distance_bound, output_bound, products, roundings
+from ..places import Places
+from ..reference import ReferenceTrainer
 
 SEEN = 1 / 32  # least share of a tensor's gradient that a crossing changes; the tolerance has a quarter of an update
 LEAST = (

@@ -18,23 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from ..config import TrainConfig
-from ..data.dataset import Dataset
-from ..data.order import Order
-from ..machine.precision import Precision
-from ..nets import Net
-from ..nets.params import param_slices
-from ..ops.loss import reference as losses
-from ..ops.update import reference as update
-from ..optimizers import SGD
-from ..trainers.base import State, goals
-from .bounds import loss_bound, step_bounds
-from .case_maker import CaseMaker
+from ...config import TrainConfig
+from ...data.dataset import Dataset
+from ...data.order import Order
+from ...machine.precision import Precision
+from ...nets import Net
+from ...nets.params import param_slices
+from ...ops.loss import reference as losses
+from ...ops.update import reference as update
+from ...optimizers import SGD
+from ...trainers.base import State, goals
+from ..bounds import loss_bound, step_bounds
+from ..case_maker import CaseMaker
+from ..places import Places, places_in
+from ..reference import ReferenceTrainer
+from ..samples import SampleSource
+from ..whole_batches import cancelled_biases
 from .crossings import Crossings
-from .places import Places, places_in
-from .reference import ReferenceTrainer
-from .samples import SampleSource
-from .whole_batches import cancelled_biases
 
 STEPS = 101, 113  # bounds between which the number of steps is drawn
 FLOPS = 2e9  # FLOPs of all trajectories of a net, at most; a heavy net's history is shorter
