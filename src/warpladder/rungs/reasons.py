@@ -22,8 +22,8 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
     from ..nets.residual import RESIDUAL_PARTS
     from ..ops.engine.layer_files import LISTED, others
 
-    known = ", ".join(kind.__name__ for kind in LISTED if not kind.normalizes and kind not in RESIDUAL_PARTS)
-    if reason := of_statistics(net) or of_residuals(net):
+    known = ", ".join(kind.__name__ for kind in LISTED if kind not in RESIDUAL_PARTS)
+    if reason := of_residuals(net):
         return reason
     reason = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
     return reason or of_loops(net, config, options)
@@ -39,7 +39,7 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOpti
 def of_statistics(net: Net) -> str | None:
     """Reason why a rung without statistics of a batch cannot train a normalising net; None if it can."""
     layer = next((layer for layer in net.layers if layer.normalizes), None)
-    remedy = "loops, numpy, torch and the rungs of CUDA kernels do"
+    remedy = "loops, numpy, native, torch and the rungs of CUDA kernels do"
     return None if layer is None else f"it has no statistics of a batch, which {layer} takes: {remedy}"
 
 

@@ -80,6 +80,8 @@ class NativeTrainer(Trainer):
             "packed": ((built.packed_count + SLACK,), np.float32),
             "offsets": ((self.threads, KINDS * built.offset_count), np.int64),
             "scratch": ((self.threads, TOGETHER * UPDATED), np.float32),
+            "statistics": ((built.statistics_count,), np.float64),
+            "buffers": ((self.net.buffer_count,), np.float32),
             "squares": ((self.threads, LINE // 8), np.float64),
             "sync": ((16,), np.int64),
         }
@@ -204,13 +206,15 @@ class NativeTrainer(Trainer):
     def state(self) -> State:
         layout = self.plan.layout
         slots = {name: layout.to_flat(held) for name, held in self._slots()}
-        return State(layout.to_flat(self._memory.weights), slots, self._step)
+        buffers = self._memory.buffers.copy() if self.net.normalizes else None
+        return State(layout.to_flat(self._memory.weights), slots, self._step, buffers)
 
     def set_state(self, state: State) -> None:
         layout = self.plan.layout
         layout.from_flat(state.params.astype(np.float32), self._memory.weights)
         for name, held in self._slots():
             layout.from_flat(state.slot(name).astype(np.float32), held)
+        self._memory.buffers[:] = state.buffers_of(self.net)
         self._step = state.step
 
     def _slots(self) -> list[tuple[str, np.ndarray]]:
@@ -221,11 +225,11 @@ class NativeTrainer(Trainer):
     def memory(self) -> dict[str, int]:
         held = self._memory
         counts = {
-            "parameters": held.weights.nbytes,
+            "parameters": held.weights.nbytes + held.buffers.nbytes,
             "gradients": held.gradients.nbytes + held.subtotals.nbytes,
             "optimizer": held.slots.nbytes,
             "activations": held.activations.nbytes + held.argmax.nbytes,
-            "workspace": held.packed.nbytes + held.offsets.nbytes + held.scratch.nbytes,
+            "workspace": held.packed.nbytes + held.offsets.nbytes + held.scratch.nbytes + held.statistics.nbytes,
         }
         if self._samples is not None:
             counts["data"] = sum(each.nbytes for each in self._samples.values())

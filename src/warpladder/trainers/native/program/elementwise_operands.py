@@ -51,3 +51,29 @@ class DropoutOperands(NamedTuple):
     added: int  # `data.order.layer_offset`, added to the epoch's mask key
     threshold: int  # hashes below it drop their number
     scale: int  # factor of numbers that are not dropped: the bits of a float64
+
+
+class NormaliseOperands(NamedTuple):
+    """Operands of batch_statistics and normalise: y = (x - mean) / deviation * weights + bias, by channel."""
+
+    x: ActivationView
+    y: ActivationView
+    channels: int  # without padding
+    weights: int  # below 0: neither weights nor a bias
+    bias: int
+    running: int  # running means in memory.BUFFERS; the variances follow
+    statistics: int  # in memory.STATISTICS
+    momentum: int  # the bits of a float64
+    eps: int  # the bits of a float64
+
+
+class NormaliseGradientOperands(NamedTuple):
+    """Operands of normalise_sums and normalise_gradient: gradients of weights, bias and x."""
+
+    x: ActivationView
+    dy: ActivationView
+    dx: ActivationView
+    channels: int
+    weights: int
+    bias: int
+    statistics: int

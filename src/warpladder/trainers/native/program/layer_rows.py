@@ -9,6 +9,8 @@ from ....nets import (
     ACTIVATIONS,
     AdaptiveAvgPool2d,
     AvgPool2d,
+    BatchNorm1d,
+    BatchNorm2d,
     CrossEntropyLoss,
     Dropout,
     Flatten,
@@ -17,12 +19,15 @@ from ....nets import (
     ReLU,
     Upsample2d,
 )
+from ....nets.params import buffer_slices
 from ....ops.activation import scalar
 from ....ops.loss import scalar as scalar_loss
 from .elementwise_operands import (
     ActivationGradientOperands,
     ActivationOperands,
     DropoutOperands,
+    NormaliseGradientOperands,
+    NormaliseOperands,
     ReluGradientOperands,
     ReluOperands,
 )
@@ -102,6 +107,8 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
         rows.emit("forward", "activation", ActivationOperands(x.view, y.view, x.shape[0], *_function(layer)))
     elif isinstance(layer, Dropout):
         rows.emit("forward", "dropout", _dropout(node, layer, x, y))
+    elif isinstance(layer, BatchNorm1d | BatchNorm2d):
+        _normalise(rows, node, layer, x, y)
     elif isinstance(layer, MaxPool2d):
         assert layer.stride is not None
         at = rows.argmax[node.index] = rows.argmax_count
@@ -127,10 +134,42 @@ def _dropout(node: FusedLayer, layer: Dropout, x: Tensor, y: Tensor) -> DropoutO
     return DropoutOperands(x.view, y.view, x.shape[0], added, layer.threshold, scale)
 
 
+def _normalise(rows: RowBuilder, node: FusedLayer, layer: BatchNorm1d | BatchNorm2d, x: Tensor, y: Tensor) -> None:
+    """Emit the rows of a normalisation: its statistics, then its map."""
+    channels, at = x.shape[0], rows.layout.layers.get(node.index)
+    running = next(place.start for place in buffer_slices(rows.net) if place.layer == node.index)
+    rows.statistics[node.index] = rows.statistics_count
+    momentum, eps = (int(np.float64(number).view(np.int64)) for number in (layer.momentum, layer.eps))
+    weights, bias = (-1, -1) if at is None else (at.weight, at.bias)
+    operands = NormaliseOperands(
+        x.view, y.view, channels, weights, bias, running, rows.statistics_count, momentum, eps
+    )  # fmt: skip
+    rows.statistics_count += 4 * channels
+    rows.emit("forward", "batch_statistics", operands)
+    rows.emit("forward", "normalise", operands)
+
+
+def _normalise_gradient(rows: RowBuilder, node: FusedLayer, x: Tensor, dy: Tensor, dx: Tensor | None) -> None:
+    """Emit the rows of a normalisation's gradients: of its parameters, then of its input, if it has one."""
+    at = rows.layout.layers.get(node.index)
+    weights, bias = (-1, -1) if at is None else (at.weight, at.bias)
+    target = dy if dx is None else dx
+    operands = NormaliseGradientOperands(
+        x.view, dy.view, target.view, x.shape[0], weights, bias, rows.statistics[node.index]
+    )
+    rows.emit("backward", "normalise_sums", operands)
+    if dx is not None:
+        rows.emit("backward", "normalise_gradient", operands)
+        rows.mask(node.x)
+
+
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
     """Emit the row of the gradient of the layer's input, if there is one."""
     x, y, layer = rows.values[node.x], rows.values[node.y], node.layer
     dx, dy = rows.value_gradients.get(node.x), rows.value_gradients[node.y]
+    if layer.normalizes:
+        _normalise_gradient(rows, node, x, dy, dx)
+        return
     if dx is None:
         return
     if isinstance(layer, MaxPool2d):

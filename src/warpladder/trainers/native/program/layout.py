@@ -95,6 +95,9 @@ def _store(net: Net, index: int, weight: ParamSlice, start: int) -> tuple[LayerW
     layer = net.layers[index]
     numbers = np.arange(weight.start, weight.stop).reshape(weight.shape)
     out = weight.shape[0]
+    if layer.normalizes:
+        where = _pad_to(numbers, padded(out))
+        return LayerWeights(start, start + where.size, start + 2 * where.size, 1, padded(out), 1, False), where
     if isinstance(layer, Linear):
         if stays_in_place(net, index - 1):
             numbers = numbers.reshape(out, *net.shapes[index - 1]).transpose(0, 2, 3, 1).reshape(out, -1)

@@ -31,6 +31,8 @@ class NativeMemory(NamedTuple):
     packed: np.ndarray  # (floats,) float32
     offsets: np.ndarray  # (threads, entries of the offset tables) int64
     scratch: np.ndarray  # (threads, floats) float32
+    statistics: np.ndarray  # (4 * channels of all normalisations,) float64, see kernels/batch_norm.py
+    buffers: np.ndarray  # (buffers,) float32: running means and variances
     squares: np.ndarray  # (threads, cache line) float64: the sum of each part's squared gradients, and zeros
     sync: np.ndarray  # (16,) int64
     numbers: np.ndarray  # (steps, NUMBERS) float32: the optimizer's numbers of each step
@@ -59,12 +61,12 @@ class NativeMemory(NamedTuple):
 
 #: the type of each array's elements
 TYPES: dict[str, type] = dict.fromkeys(NativeMemory._fields, np.float32) | {
-    "argmax": np.int32, "offsets": np.int64, "squares": np.float64, "sync": np.int64, "loss": np.float64,
+    "argmax": np.int32, "offsets": np.int64, "statistics": np.float64, "squares": np.float64, "sync": np.int64, "loss": np.float64,
     "correct": np.int64, "u8": np.uint8, "labels": np.int32, "indices": np.int64,
 }  # fmt: skip
 
 # an array's number in the table, for compiled code
-(ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, SQUARES, SYNC, NUMBERS, LOSS,
+(ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, STATISTICS, BUFFERS, SQUARES, SYNC, NUMBERS, LOSS,
  CORRECT, U8, F32, LABELS, TARGETS, INDICES, FACTORS, SHARES,
  SETTINGS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
 

@@ -30,6 +30,7 @@ OPERATIONS = {
         "relu": ("relu", "relu_gradient"),
         "activation": ("activation", "activation_gradient"),
         "dropout": ("dropout",),
+        "batch_norm": ("batch_statistics", "normalise", "normalise_sums", "normalise_gradient"),
         "max_pool": ("max_pool", "max_pool_gradient"),
         "average_pool": ("average_pool", "average_pool_gradient"),
         "flatten": ("flatten", "unflatten"),

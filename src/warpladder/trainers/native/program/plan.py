@@ -46,7 +46,8 @@ class NativePlan:
     ) -> None:  # fmt: skip
         self.layout, goal = WeightLayout(net), (has_targets, has_shares)
         work = net.train_flops * batch / net.param_count
-        together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
+        # a normalisation needs the whole batch: one block, whose samples and channels the threads divide
+        together = net.normalizes or batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
         # optimizers other than SGD have their own loop
         update = "sgd" if type(config.optimizer) is SGD else "optimizer_loop"
         self.sharing = WorkSharing(together, batch, SEPARATE, update, config.clip_norm)

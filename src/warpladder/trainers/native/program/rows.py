@@ -57,10 +57,12 @@ class RowBuilder:
         self.net, self.layout, self.threads, self.sharing = net, layout, threads, sharing
         self.argmax_count = 0  # numbers of the buffers, handed out so far
         self.packed_count = 0
+        self.statistics_count = 0
         self.gradient_count = layout.count
         #: first of the layers whose parameters are updated with their gradients, and the layer after the last
         self.stepped: dict[int, tuple[int, int]] = {}
         self.argmax: dict[int, int] = {}  # offset of a pool's argmax indices, by layer
+        self.statistics: dict[int, int] = {}  # offset of a normalisation's statistics, by layer
         self.folded: dict[int, int] = {}  # offset of a convolution's folded weights, by layer
         self.enter, self.nodes = fuse(net)
         self.fused_relu = {node.y for node in self.nodes if node.has_relu}
