@@ -18,7 +18,7 @@ from numba import njit
 
 from warpladder.trainers.native.compiler import machine_code as module
 from warpladder.trainers.native.compiler.machine_code import CompiledFunction, MachineCode
-from warpladder.trainers.native.kernels import relu
+from warpladder.trainers.native.kernels import activation
 from warpladder.trainers.native.program import convolution_rows, layer_rows, linear_rows, operands, rows
 from warpladder.trainers.native.program.access import reader
 from warpladder.trainers.native.program.job import Instruction
@@ -100,7 +100,7 @@ def test_a_full_disk_costs_a_warning_and_not_the_run(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr("warpladder.files.cache.write_atomically", full)
     monkeypatch.setattr("warpladder.files.cache._warned", set())
-    function = CompiledFunction(relu.__name__, "relu", "operation")
+    function = CompiledFunction(activation.__name__, "relu", "operation")
     with pytest.warns(UserWarning, match="cannot be stored .*No space left") as messages:
         assert module._load(module._compiled(function))[0] != 0
         module._compiled(function)
@@ -149,8 +149,8 @@ def test_a_config_file_of_numba_that_names_another_processor_is_refused(tmp_path
     (tmp_path / ".numba_config.yaml").write_text("cpu_name: haswell\ncpu_features: ''\n")
     code = (
         "from warpladder.trainers.native.compiler.machine_code import CompiledFunction, address; "
-        "from warpladder.trainers.native.kernels import relu; "
-        "address(CompiledFunction(relu.__name__, 'relu', 'operation'))"
+        "from warpladder.trainers.native.kernels import activation; "
+        "address(CompiledFunction(activation.__name__, 'relu', 'operation'))"
     )
     environment = os.environ | {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)

@@ -61,13 +61,13 @@ class NativeMemory(NamedTuple):
 
 #: the type of each array's elements
 TYPES: dict[str, type] = dict.fromkeys(NativeMemory._fields, np.float32) | {
-    "argmax": np.int32, "offsets": np.int64, "statistics": np.float64, "squares": np.float64, "sync": np.int64, "loss": np.float64,
-    "correct": np.int64, "u8": np.uint8, "labels": np.int32, "indices": np.int64,
+    "argmax": np.int32, "offsets": np.int64, "statistics": np.float64, "squares": np.float64, "sync": np.int64,
+    "loss": np.float64, "correct": np.int64, "u8": np.uint8, "labels": np.int32, "indices": np.int64,
 }  # fmt: skip
 
 # an array's number in the table, for compiled code
-(ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, STATISTICS, BUFFERS, SQUARES, SYNC, NUMBERS, LOSS,
- CORRECT, U8, F32, LABELS, TARGETS, INDICES, FACTORS, SHARES,
+(ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, STATISTICS, BUFFERS, SQUARES,
+ SYNC, NUMBERS, LOSS, CORRECT, U8, F32, LABELS, TARGETS, INDICES, FACTORS, SHARES,
  SETTINGS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
 
 LARGE = 2 << 20  # bytes of a large page on x86-64 and on arm64 with 4 KB base pages
