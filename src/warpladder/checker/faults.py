@@ -63,6 +63,8 @@ HINTS = {
     "bytes": "multiply the number of elements by sizeof of one.",
     "host pointer": "allocate with cudaMalloc, fill by cudaMemcpy, and give the kernel that pointer.",
     "device memory": "copy with cudaMemcpy to memory of the host first, or allocate with cudaMallocManaged.",
+    "not arrived": "call cudaDeviceSynchronize(), or cudaStreamSynchronize(stream), before the host reads what a "
+    "kernel or an asynchronous copy stores.",
     "free": "free each pointer that cudaMalloc gave once, by cudaFree, and one of cudaMallocHost by cudaFreeHost.",
     "handle": "create it before its use, and destroy it once, after its last use.",
     "unread error": "read the result of every call, and cudaGetLastError() after each launch, and stop with a message.",
@@ -112,6 +114,21 @@ class Outcome:
     printed: str
     refused: tuple[tuple[str, str], ...] = ()
     stopped: bool = False
+
+
+#: Remedies of faults of whole programs that have the kind of another fault, by a part of the message.
+_HINTS_OF_PROGRAMS = {
+    " was freed at ": "free the memory after the last launch or copy that uses it.",
+    " that nothing has written, ": "round the grid up, (n + block - 1) / block, and let the guard if (i < n) stop the "
+    "threads that are left over.",
+    " of __shared__ arrays ": "use smaller tiles, or extern __shared__ with the bytes as the third number of <<< >>>, "
+    "which cudaFuncSetAttribute allows to be more.",
+}
+
+
+def hint(problem: Problem) -> str:
+    """Usual remedy of a fault, in a sentence."""
+    return next((text for part, text in _HINTS_OF_PROGRAMS.items() if part in problem.message), HINTS[problem.kind])
 
 
 Entries = Sequence[Mapping[str, Any]]

@@ -62,7 +62,7 @@ def show_problem(number: int, problem: Problem, out: Console) -> None:
     """Print a fault: a heading, its description, its lines of source, and its usual remedy."""
     from rich.text import Text
 
-    from ..checker.faults import HINTS
+    from ..checker.faults import HINTS, hint
 
     on = f" on {problem.array}" if problem.array else ""
     out.print(
@@ -75,7 +75,7 @@ def show_problem(number: int, problem: Problem, out: Console) -> None:
     for line in [Text(), *shown, Text()] if shown else []:
         out.print(line, no_wrap=True, crop=False)
     if problem.kind in HINTS:
-        out.print(_wrapped(f"Usually: {HINTS[problem.kind]}", out), style="cyan")
+        out.print(_wrapped(f"Usually: {hint(problem)}", out), style="cyan")
     if problem.places and problem.seen:
         times = f"{problem.count:,} times, " if problem.count > 1 else ""
         lines = (

@@ -86,6 +86,8 @@ def run(
             raise
         text = reports.read_text(encoding="utf-8", errors="replace") if reports.exists() else ""
     problems, remarks = found(text, executable)
+    if code:  # it ended early
+        remarks = tuple(remark for remark in remarks if remark.kind != "leak")
     counts = counted(text, executable) if options.mode == "count" else ()
     code = code if code >= 0 else 128 - code
     return ProgramOutcome(code, problems, (*outdated(sources), *remarks), is_late, counts=counts)
@@ -135,7 +137,8 @@ def _descendants(process: int) -> list[int]:
 
 
 def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Problems and remarks in a program's reports, each once with a count. Raises `KernelError` if a part cannot be
+    """Problems and remarks in a program's reports, each once with a count; of the threads that ran when the time limit
+    came, one with a line. Raises `KernelError` if a part cannot be
     emulated.
     """
     out: dict[str, list[Problem]] = {"problem": [], "remark": []}
@@ -161,4 +164,5 @@ def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Probl
             if not any((p.kind, p.array, p.places, p.kernel) == (problem.kind, problem.array, at, kernel)
                        and (at or p.message == problem.message) for p in to):  # fmt: skip
                 to.append(problem)
-    return tuple(out["problem"]), tuple(out["remark"])
+    late = sorted((p for p in out["problem"] if p.kind == "time limit"), key=lambda p: not p.places)[1:]
+    return tuple(p for p in out["problem"] if p not in late), tuple(out["remark"])

@@ -106,6 +106,8 @@ struct Copy {
     cudaMemcpyKind kind;
     unsigned element;
     const char* call;
+    bool is_async = false;
+    cudaStream_t stream = 0;
 };
 }  // namespace emu
 EMU_API emu_memcpy_host(const emu::Copy& copy, const char* file, int line);
@@ -122,7 +124,7 @@ template <class T, class F> cudaError_t cudaMemcpyAsync(T* to, const F* from, em
     cudaMemcpyKind kind = cudaMemcpyDefault, cudaStream_t stream = 0, EMU_HERE) {
     return emu::on_stream(stream, "copy", [=] {
         return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(),
-            "cudaMemcpyAsync"}, file, line);
+            "cudaMemcpyAsync", true, stream}, file, line);
     });
 }
 inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
@@ -132,8 +134,8 @@ inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, siz
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
     size_t height, cudaMemcpyKind kind, cudaStream_t stream = 0, EMU_HERE) {
     return emu::on_stream(stream, "copy", [=] {
-        return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2DAsync"}, file,
-            line);
+        return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2DAsync", true,
+            stream}, file, line);
     });
 }
 inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes, EMU_HERE) {
@@ -197,6 +199,7 @@ EMU_API cudaEventSynchronize(cudaEvent_t event, EMU_HERE);
 EMU_API cudaEventQuery(cudaEvent_t event, EMU_HERE);
 EMU_API cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last, EMU_HERE);
 EMU_API cudaDeviceSynchronize(EMU_HERE);
+EMU_EXPORT void emu_host_waits(cudaStream_t stream);  // a function of the host runs in a stream's order
 inline cudaError_t cudaThreadSynchronize(EMU_HERE) { return cudaDeviceSynchronize(file, line); }
 inline cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithPriority(s, 0, 0); }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned f) {
@@ -207,10 +210,10 @@ EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned fla
 inline cudaError_t cudaStreamGetFlags(cudaStream_t, unsigned* flags) { return *flags = 0, cudaSuccess; }
 inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) { return *priority = 0, cudaSuccess; }
 inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void* data) {
-    return emu::on_stream(stream, "host", [=] { return call(data), cudaSuccess; });
+    return emu::on_stream(stream, "host", [=] { return emu_host_waits(stream), call(data), cudaSuccess; });
 }
 inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* data, unsigned) {
-    return call(stream, cudaSuccess, data), cudaSuccess; }
+    return emu_host_waits(stream), call(stream, cudaSuccess, data), cudaSuccess; }
 
 // device.cpp
 EMU_API cudaGetDeviceCount(int* count);

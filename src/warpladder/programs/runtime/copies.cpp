@@ -52,6 +52,29 @@ static void count_elements(const Allocation* a, const void* pointer, Bytes bytes
         + (bytes.counts_elements ? "" : ", unless only this part is"), a->name, place);
 }
 
+// Elements that nothing has written, in a copy to the host. It is a fault if each thread of the kernel wrote one, or
+// the same number of them: its grid was rounded down. Else the program may know which elements count.
+static void look_for_unwritten([[maybe_unused]] const Copy& c, [[maybe_unused]] Spot place) {
+#ifdef EMU_CHECK
+    Allocation* a = find(c.from);
+    if (!a || a->freed || a->type != cudaMemoryTypeDevice) return;
+    size_t count = 0, all = 0, first = 0, element = c.width % a->element ? 1 : a->element;
+    for (size_t row = 0; row < c.height; ++row) {
+        size_t here = 0, found = emu_unwritten((char*)c.from + row * c.from_pitch, c.width, element, &here);
+        if (found && !count) first = all + here;
+        count += found, all += c.width / element;
+    }
+    if (!count) return;
+    size_t written = all - count;
+    bool is_short = a->threads && written && written % a->threads == 0 && count < written;
+    std::string what = std::string(c.call) + " at {0} brings " + std::to_string(count) + " of "
+        + std::to_string(all) + (element > 1 ? " elements of " : " bytes of ") + described(*a)
+        + " that nothing has written, the first of them number " + std::to_string(first);
+    if (is_short) what += ": " + a->launch + " has " + std::to_string(a->threads) + " threads";
+    report(is_short ? "problem" : "remark", "unwritten", what, a->name, place);
+#endif
+}
+
 // In the check mode what a copy brings counts as written.
 static void note(const Copy& c, size_t row) {
     [[maybe_unused]] void* to = (char*)c.to + row * c.to_pitch;
@@ -99,6 +122,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
         Allocation* a = to_device ? find(c.to) : find(c.from);
         count_elements(a, to_device ? c.to : c.from, c.width, c.element, c.call, {file, line});
     }
+    if (from_device && !to_device) look_for_unwritten(c, {file, line});
     open_memory(true);
     copying = {file, line};
     for (size_t row = 0; row < c.height; ++row) {
@@ -107,6 +131,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
     }
     copying = {};
     open_memory(false);
+    copy_queued(c, !to_device, {file, line});
     return cudaSuccess;
 }
 
@@ -156,5 +181,6 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other,
     else memcpy(other, place, count);
     copying = {};
     open_memory(false);
+    host_waits(nullptr);
     return cudaSuccess;
 }

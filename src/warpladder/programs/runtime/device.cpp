@@ -131,6 +131,7 @@ EMU_API cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device)
 EMU_API cudaDeviceReset(const char* file, int line) {
     Lock lock;
     cudaError_t error = returned(cudaSuccess);
+    host_waits_for_all();
     for (auto& [low, a] : host().allocations)  // a reset frees them
         if (!a.freed && a.type != cudaMemoryTypeHost) cudaFree((void*)low, file, line);
     host().sticky = host().last = cudaSuccess;

@@ -100,7 +100,8 @@ EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
 EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, returned(cudaSuccess); }
 EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaGraphLaunch");
-    auto run = [exec] {
+    auto run = [exec, stream] {
+        StreamOfGraph during(stream);
         for (auto& node : exec->nodes) {
             auto changed = exec->changed.find(node.get());
             changed == exec->changed.end() ? node->run() : changed->second();

@@ -14,11 +14,13 @@
 
 // Functions of the emulator's runtime (device/emulator/runtime/launch.cpp).
 EMU_EXPORT int emu_launch(emu::Launch* launch);
+EMU_EXPORT char* emu_stuck();
 EMU_EXPORT void emu_free_reports(emu::Launch* launch);
 EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
 EMU_EXPORT void emu_adopt(void* memory, size_t bytes, unsigned grain);
 EMU_EXPORT void emu_forget(void* memory);
 EMU_EXPORT void emu_written(void* memory, size_t bytes);
+EMU_EXPORT size_t emu_unwritten(void* memory, size_t bytes, size_t element, size_t* first);
 EMU_EXPORT void emu_copied(void* to, void* from, size_t bytes);
 
 namespace emu {
@@ -37,6 +39,8 @@ struct Allocation {
     uintptr_t mapped = 0;  // first byte of the pages, and their bytes without the guards
     size_t pages = 0;
     unsigned element = 1;  // bytes of what the program's pointer points to
+    std::string launch;    // last one that got a pointer into it, and its number of threads
+    size_t threads = 0;
     uintptr_t high() const { return low + bytes; }
 };
 
@@ -52,6 +56,7 @@ struct Host {
     std::string unread;       // launch whose error no call has returned yet
     Spot unread_at{};
     unsigned launches = 0;
+    std::string running;      // kernel of the current launch
     int device = 0;
 };
 Host& host();
@@ -95,11 +100,36 @@ std::string described(const Allocation& allocation);
 std::string explained(const void* address);
 size_t overrun(Allocation& allocation);      // bytes after its end that were written since the last call
 extern std::atomic<bool> is_launching;
+void watch_launch();                        // so that a signal ends it with its place, in the check mode
 void launch_ended();                        // ends the program if a signal came
 extern Spot copying;                        // copy that runs, whose pointer of the host may be wild
 void open_memory(bool open);                // to kernels and copies; to host code the device's memory is closed
 void leaks();
 const char* type_name(cudaMemoryType type);
+
+// arrival.cpp
+struct StreamOfGraph {  // during its life work of the default stream belongs to the stream in which a graph runs
+    explicit StreamOfGraph(cudaStream_t stream);
+    ~StreamOfGraph();
+    cudaStream_t before;
+};
+void stream_created(cudaStream_t stream, unsigned flags);
+void host_waits(cudaStream_t stream);
+void host_waits_for_all();
+void host_waits_for(const void* event);
+void event_recorded(const void* event, cudaStream_t stream);
+void stream_waits(cudaStream_t stream, const void* event);
+void copy_queued(const Copy& copy, bool to_host, Spot place);
+void open_arriving(bool open);  // to kernels and copies
+std::string on_its_way(const void* address, std::string& array);
+struct LaunchOrder {  // of one launch: it is built before the kernel runs
+    explicit LaunchOrder(const Request& request);
+    void ended();
+
+  private:
+    const Request& r;
+    std::map<Allocation*, uint64_t> before;  // sums of the memory that the host can reach
+};
 
 // device.cpp: number by name in the description of the GPU
 double fact(const char* name);

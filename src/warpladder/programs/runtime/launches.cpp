@@ -52,6 +52,9 @@ static std::string refusal(const Request& r, cudaError_t& error) {
     size_t fixed = static_shared(r.layout, r.name), all = fixed + c.shared;
     auto found = allowed.find(r.kernel);
     size_t most = found == allowed.end() ? p.sharedMemPerBlock : std::max(found->second + fixed, p.sharedMemPerBlock);
+    if (fixed > p.sharedMemPerBlock)
+        return std::to_string(fixed) + " bytes of __shared__ arrays a block, and nvcc takes "
+            + std::to_string(p.sharedMemPerBlock) + "; more is extern __shared__, its size an argument of the launch";
     if (all > most)
         return std::to_string(all) + " bytes of shared memory a block, and it gets " + std::to_string(most)
             + (all > p.sharedMemPerBlockOptin ? "; " + std::string(p.name) + " has at most "
@@ -103,6 +106,15 @@ static void overruns(const Request& r) {
             report("problem", "out of bounds", std::string("kernel ") + r.name + ", launched at {0}, writes up to "
                 + std::to_string(beyond) + " bytes after the end of " + described(a)
                 + "; --check names the line and the thread", a.name, {r.config.file, r.config.line}, r.name);
+        }
+}
+
+static void note_threads(const Request& r) {
+    const Config& c = r.config;
+    for (unsigned i = 0; i < r.count; ++i)
+        if (Allocation* a = find(r.pointers[i])) {
+            a->launch = std::string("kernel ") + r.name + " at " + place_of(c.file, c.line);
+            a->threads = size_t(c.grid.x) * c.grid.y * c.grid.z * c.block.x * c.block.y * c.block.z;
         }
 }
 
@@ -238,6 +250,7 @@ EMU_EXPORT void emu_start(const Request& r) {
         return;
     }
     ++host().launches;
+    note_threads(r);
     if (!are_pointers_of_device(r)) return sticky(r, cudaErrorIllegalAddress);
     static const unsigned threads = unsigned(fact("threads"));
     std::vector<View> seen = views(r);
@@ -250,10 +263,17 @@ EMU_EXPORT void emu_start(const Request& r) {
     launch.threads = threads ? threads : 1, launch.views = uint32_t(seen.size()), launch.view = seen.data();
     launch.code = (const void*)r.run, launch.lets_leave = 1;
     open_memory(true);
+    LaunchOrder order(r);
+#ifdef EMU_CHECK
+    host().running = r.name, launch.watched = 2;
+    watch_launch();
+#endif
     is_launching = true;
     int faults = emu_launch(&launch);
     overruns(r);
+    order.ended();
     open_memory(false);
+    StreamOfGraph children_of(c.stream);
 #ifdef EMU_COUNT
     note_counts(r);
 #endif

@@ -81,6 +81,7 @@ void open_memory(bool open) {
     for (auto& [low, a] : host().allocations)
         if (a.type == cudaMemoryTypeDevice && !a.freed)
             mprotect((void*)a.mapped, a.pages, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    open_arriving(open);
 }
 
 Spot copying{};
@@ -109,6 +110,14 @@ static uintptr_t place_in_program() {
 // A wild access of host code is reported, and the program dies of the signal as it would elsewhere.
 static void host_fault(int number, siginfo_t* info, void*) {
     static std::atomic<bool> once{false};
+    std::string array;
+    if (std::string what = on_its_way(info->si_addr, array); !what.empty()) {
+        uintptr_t code = place_in_program();
+        report_text("problem", "", "not arrived\x1fhost code reads or writes what is still on its way"
+            + std::string(code ? ", at {0}: " : ": ") + what + ", and nothing has waited for it\x1f" + array
+            + "\x1f\x1f\x1f" + (code ? '+' + std::to_string(code) + '\x1f' : "") + '\x1e');
+        return;
+    }
     if (!once.exchange(true)) {
         Allocation* a = nearest(info->si_addr);
         std::string place;
@@ -163,6 +172,7 @@ static cudaError_t release(void* pointer, bool of_host, const char* call, Spot p
         report("problem", "free", std::string(call) + " at {0} gets " + wrong + what, a ? a->name : "", place);
         return failed(cudaErrorInvalidValue);
     }
+    host_waits_for_all();
     a->freed = true, a->freed_file = place.file, a->freed_line = place.line;
     mprotect((void*)a->mapped, a->pages, PROT_NONE);
     madvise((void*)a->mapped, a->pages, MADV_DONTNEED);

@@ -1,5 +1,5 @@
 // Streams and events. Work is done when it is requested, so a stream is always empty, and an event is a time of the
-// clock.
+// clock; what the program must wait for is in arrival.cpp.
 #include <chrono>
 #include <set>
 
@@ -38,9 +38,10 @@ using namespace emu;
     Lock lock; \
     if (cudaError_t error = known(is_there, what, {file, line})) return error
 
-EMU_API cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+EMU_API cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
     Lock lock;
     streams.insert(*stream = new CUstream_st{priority});
+    stream_created(*stream, flags);
     return returned(cudaSuccess);
 }
 EMU_API cudaStreamDestroy(cudaStream_t stream, const char* file, int line) {
@@ -50,14 +51,17 @@ EMU_API cudaStreamDestroy(cudaStream_t stream, const char* file, int line) {
 }
 EMU_API cudaStreamSynchronize(cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamSynchronize");
+    host_waits(stream);
     return cudaSuccess;
 }
 EMU_API cudaStreamQuery(cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamQuery");
+    host_waits(stream);
     return cudaSuccess;
 }
 EMU_API cudaDeviceSynchronize(const char*, int) {
     Lock lock;
+    host_waits_for_all();
     return returned(cudaSuccess);
 }
 
@@ -73,6 +77,7 @@ EMU_API cudaEventDestroy(cudaEvent_t event, const char* file, int line) {
 }
 EMU_API cudaEventRecord(cudaEvent_t event, cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaEventRecord");
+    event_recorded(event, stream);
     event->at = std::chrono::steady_clock::now(), event->is_recorded = true;
     event->captured = uintptr_t(stream) > 2 ? stream->captured : nullptr;
     return cudaSuccess;
@@ -80,15 +85,18 @@ EMU_API cudaEventRecord(cudaEvent_t event, cudaStream_t stream, const char* file
 // A stream that waits for an event of a captured one is captured too.
 EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned, const char* file, int line) {
     EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaStreamWaitEvent");
+    stream_waits(stream, event);
     if (event->captured && uintptr_t(stream) > 2) stream->captured = event->captured;
     return cudaSuccess;
 }
 EMU_API cudaEventSynchronize(cudaEvent_t event, const char* file, int line) {
     EMU_KNOWN(handles.count(event), "cudaEventSynchronize");
+    host_waits_for(event);
     return cudaSuccess;
 }
 EMU_API cudaEventQuery(cudaEvent_t event, const char* file, int line) {
     EMU_KNOWN(handles.count(event), "cudaEventQuery");
+    host_waits_for(event);
     return cudaSuccess;
 }
 EMU_API cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last, const char* file, int line) {

@@ -95,7 +95,7 @@ struct Launch {
     const View* view;
     const void* code;  // any address in the module
     void* reports;     // faults, after the launch
-    uint32_t watched;  // 1 if emu_stuck may be called during the launch; shared memory then begins as NaN and -1
+    uint32_t watched;  // 1 or 2 if emu_stuck may be called during the launch; 1: shared memory begins as NaN and -1
     // 1 if a thread has written to global memory, 2 if one has printed; set by a checked launch alone
     mutable uint32_t effects;
     uint32_t lets_leave;  // 1 if a barrier does not wait for threads that have left the kernel, as on a GPU

@@ -78,9 +78,18 @@ void Counter::access(Count& count, Act act, const std::vector<const Step*>& acti
     for (auto& [address, lanes] : at) most = std::max(most, lanes);
     count.most = std::max(count.most, most);
     if (act == Act::load || act == Act::store || act == Act::atomic) {
-        for (uintptr_t byte : bytes) sectors.insert(byte / 32);
-        count.sectors += sectors.size();
-        count.passes += act == Act::atomic ? most : 1;
+        if (act == Act::atomic) {  // lanes at one address go one after another, each with its sector
+            for (uint64_t pass = 0; pass < most; ++pass, sectors.clear()) {
+                for (auto& [address, lanes] : at)
+                    if (lanes > pass) sectors.insert(address / 32);
+                count.sectors += sectors.size();
+            }
+            count.passes += most;
+        } else {
+            for (uintptr_t byte : bytes) sectors.insert(byte / 32);
+            count.sectors += sectors.size();
+            ++count.passes;
+        }
         ++count.least;
         return;
     }

@@ -199,7 +199,7 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
             }
         if (!found)
             for (auto& region : views_) consider(region);
-        if (best > (1u << 30)) {
+        if (best > (explain ? 1u << 20 : 1u << 30)) {  // a program's arrays have guards of a megabyte
             array = "", where = "that belong to no array of this launch";
             if (explain) where += ": " + std::string(explain(reinterpret_cast<void*>(address)));
         }

@@ -93,7 +93,7 @@ void Worker::seat(Block& block, uint3 index, dim3 size, Cluster* group) {
     block.dynamic_bytes = run->launch.dynamic_shared;
 #if !defined(EMU_CHECK) && !defined(EMU_ASAN)
     // NaN and -1
-    if (run->launch.watched) memset(block.shared, 0xFF, block.dynamic_offset + block.dynamic_bytes);
+    if (run->launch.watched == 1) memset(block.shared, 0xFF, block.dynamic_offset + block.dynamic_bytes);
 #endif
     checker.begin(block);
 }

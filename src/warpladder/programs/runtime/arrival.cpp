@@ -1,0 +1,176 @@
+// What the host and each stream know to have ended, and results that are still on their way. Work is done when it is
+// requested; memory of the host that it changed stays closed to host code until the program waits for it, as a GPU
+// would have it. A clock has the number of the last piece of work that is known of each stream.
+#include <sys/mman.h>
+
+#include "host.h"
+
+namespace emu {
+
+using Clock = std::map<const void*, unsigned>;
+
+struct StreamOrder {
+    Clock known;
+    bool waits_for_default = true;  // false if it was created as cudaStreamNonBlocking
+};
+static auto& orders = *new std::map<const void*, StreamOrder>;
+static auto& host_knows = *new Clock;
+static unsigned work = 0;  // number of the last piece
+
+// Memory that host code may not touch until it knows of a piece of work.
+struct Arriving {
+    uintptr_t pages;
+    size_t bytes;
+    const void* stream;
+    unsigned work;
+    std::string what, array;
+};
+static auto& arriving = *new std::vector<Arriving>;
+
+static void join(Clock& clock, const Clock& other) {
+    for (auto& [stream, number] : other) clock[stream] = std::max(clock[stream], number);
+}
+
+static cudaStream_t graph_stream = nullptr;  // of the graph that runs
+StreamOfGraph::StreamOfGraph(cudaStream_t stream) : before(graph_stream) { if (stream) graph_stream = stream; }
+StreamOfGraph::~StreamOfGraph() { graph_stream = before; }
+
+// The default stream and cudaStreamLegacy are one.
+static const void* key(cudaStream_t stream) {
+    if (!stream && graph_stream) stream = graph_stream;
+    return uintptr_t(stream) == 1 ? nullptr : stream;
+}
+
+void stream_created(cudaStream_t stream, unsigned flags) {
+    orders[stream] = {host_knows, !(flags & cudaStreamNonBlocking)};
+}
+
+// Adds work to a stream: it begins after everything that the stream and the host know. Its number.
+static unsigned queued(const void* stream) {
+    Clock& own = orders[stream].known;
+    join(own, host_knows);
+    if (!stream) {
+        for (auto& [other, order] : orders)
+            if (order.waits_for_default) join(own, order.known);
+    } else if (orders[stream].waits_for_default) {
+        join(own, orders[nullptr].known);
+    }
+    return own[stream] = ++work;
+}
+
+static void protect(int access) {
+    for (auto& piece : arriving) mprotect((void*)piece.pages, piece.bytes, access);
+}
+void open_arriving(bool open) { protect(open ? PROT_READ | PROT_WRITE : PROT_NONE); }
+
+// The host knows more: what has arrived is open to it.
+static void arrived() {
+    if (arriving.empty()) return;
+    protect(PROT_READ | PROT_WRITE);
+    std::erase_if(arriving, [](const Arriving& piece) {
+        auto known = host_knows.find(piece.stream);
+        return known != host_knows.end() && known->second >= piece.work;
+    });
+    protect(PROT_NONE);
+}
+void host_waits(cudaStream_t stream) {
+    const void* id = key(stream);
+    join(host_knows, orders[id].known);
+    if (!id)
+        for (auto& [other, order] : orders)
+            if (order.waits_for_default) join(host_knows, order.known);
+    arrived();
+}
+void host_waits_for_all() {
+    for (auto& [stream, order] : orders) join(host_knows, order.known);
+    arrived();
+}
+
+// Knowledge that an event brings to the host or to another stream.
+static auto& recorded = *new std::map<const void*, Clock>;
+void event_recorded(const void* event, cudaStream_t stream) {
+    queued(key(stream));
+    recorded[event] = orders[key(stream)].known;
+}
+void stream_waits(cudaStream_t stream, const void* event) { join(orders[key(stream)].known, recorded[event]); }
+void host_waits_for(const void* event) {
+    join(host_knows, recorded[event]);
+    arrived();
+}
+
+#ifdef EMU_CHECK
+// Whole pages of a range of an allocation; all its pages if the range is all of it.
+static void closed(const Allocation& a, uintptr_t low, size_t bytes, const void* stream, const std::string& what) {
+    constexpr uintptr_t PAGE = 4096;
+    uintptr_t first = low == a.low ? a.mapped : (low + PAGE - 1) / PAGE * PAGE;
+    uintptr_t last = low + bytes >= a.high() ? a.mapped + a.pages : (low + bytes) / PAGE * PAGE;
+    if (!a.mapped || last <= first) return;
+    arriving.push_back({first, last - first, stream, work, what + " changes " + described(a), a.name});
+    mprotect((void*)first, last - first, PROT_NONE);
+}
+
+void copy_queued(const Copy& c, bool to_host, Spot place) {
+    Allocation* a = find(c.to);
+    const bool is_async = c.is_async && (!to_host || (a && a->type == cudaMemoryTypeHost));
+    const void* stream = key(c.stream);
+    queued(stream);
+    if (!is_async) return host_waits(c.stream);
+    if (to_host && c.height == 1)
+        closed(*a, uintptr_t(c.to), c.width, stream, std::string(c.call) + " at " + place_of(place.file, place.line));
+}
+
+// Sum of an allocation's bytes, each with its place.
+static uint64_t sum(const Allocation& a) {
+    uint64_t found = 0;
+    for (size_t at = 0; at < a.bytes; ++at) found = found * 0x9E3779B97F4A7C15u + ((unsigned char*)a.low)[at];
+    return found;
+}
+
+// Libraries wait for their work where the host needs its result.
+static bool is_of_library(const std::string& name) {
+    for (const char* library : {"thrust", "cub", "cu"})
+        if (name.starts_with(library)) return true;
+    return name.find("thrust::") != name.npos;
+}
+
+LaunchOrder::LaunchOrder(const Request& r) : r(r) {
+    for (unsigned i = 0; i < r.count; ++i) {
+        Allocation* a = find(r.pointers[i]);
+        if (a && !a->freed && a->mapped && a->type != cudaMemoryTypeDevice && !before.count(a)) before[a] = sum(*a);
+    }
+}
+void LaunchOrder::ended() {
+    const void* stream = key(r.config.stream);
+    queued(stream);
+    if (is_of_library(r.name)) return host_waits(r.config.stream);
+    for (auto& [a, old] : before)
+        if (sum(*a) != old)
+            closed(*a, a->low, a->bytes, stream, std::string("kernel ") + r.name + ", launched at "
+                + place_of(r.config.file, r.config.line) + ",");
+}
+#else
+void copy_queued(const Copy&, bool, Spot) {}
+LaunchOrder::LaunchOrder(const Request& r) : r(r) {}
+void LaunchOrder::ended() {}
+#endif
+
+// Reason why an address is closed, and its array; it is opened.
+std::string on_its_way(const void* address, std::string& array) {
+    for (auto& piece : arriving)
+        if (uintptr_t(address) - piece.pages < piece.bytes) {
+            array = piece.array;
+            std::string what = piece.what;
+            mprotect((void*)piece.pages, piece.bytes, PROT_READ | PROT_WRITE);
+            arriving.erase(arriving.begin() + (&piece - arriving.data()));
+            return what;
+        }
+    return "";
+}
+
+}  // namespace emu
+
+// What a function of the host in a stream may read is what came before it in the stream.
+EMU_EXPORT void emu_host_waits(cudaStream_t stream) {
+    emu::Lock lock;
+    emu::host_waits(stream);
+}
