@@ -111,21 +111,24 @@ EMU_WITH_VECTORS static void multiply(void** payloads) {
     whole_warp(payloads, lanes);
     const Fragments how = *lanes[0]->how;
     Numbers a, b;
-    for (unsigned lane = 0; lane < 32; ++lane) {
-        for (unsigned i = 0; i < how.m * how.k / 32; ++i)
-            a.put(how.row(how.m, how.word, lane, i), how.column(how.m, how.word, lane, i), lanes[lane]->a[i],
-                how.lowest);
-        for (unsigned i = 0; i < how.n * how.k / 32; ++i)
-            b.put(how.row(how.n, how.word, lane, i), how.column(how.n, how.word, lane, i), lanes[lane]->b[i],
-                how.lowest);
-    }
-    for (unsigned lane = 0; lane < 32; ++lane)
-        for (unsigned i = 0; i < how.m * how.n / 32; ++i) {
-            unsigned row = how.row(how.m, 2, lane, i), column = how.column(how.m, 2, lane, i);
+    // The division of i is the same for all lanes: the inner loop has none.
+    auto fill = [&](Numbers& numbers, unsigned rows, const float* Share<float>::*held) {
+        for (unsigned i = 0; i < rows * how.k / 32; ++i) {
+            unsigned row = how.row(rows, how.word, 0, i), column = how.column(rows, how.word, 0, i);
+            for (unsigned lane = 0; lane < 32; ++lane)
+                numbers.put(row + lane / 4, column + how.word * (lane % 4), (lanes[lane]->*held)[i], how.lowest);
+        }
+    };
+    fill(a, how.m, &Share<float>::a);
+    fill(b, how.n, &Share<float>::b);
+    bool finite = a.finite && b.finite;
+    for (unsigned i = 0; i < how.m * how.n / 32; ++i)
+        for (unsigned lane = 0, first = how.row(how.m, 2, 0, i), next = how.column(how.m, 2, 0, i); lane < 32; ++lane) {
+            unsigned row = first + lane / 4, column = next + 2 * (lane % 4);
             float& d = lanes[lane]->d[i];
             for (unsigned k = 0; k < how.k; k += how.step) {
                 const double *left = &a.value[row][k], *right = &b.value[column][k];
-                if (a.finite && b.finite && std::isfinite(d)) {
+                if (finite && std::isfinite(d)) {
                     d = added(d, left, right, &a.exponents[row][k], &b.exponents[column][k], int(how.step));
                     continue;
                 }
