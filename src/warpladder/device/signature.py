@@ -49,7 +49,7 @@ class Parameter:
 
     @property
     def leaves(self) -> tuple[Parameter, ...]:
-        """Leaves of an argument: the parameter itself, or its members."""
+        """Scalars and pointers of an argument: the parameter itself, or the members of a struct in their order."""
         return tuple(member for _, member in self.members) if self.is_struct else (self,)
 
     def __str__(self) -> str:

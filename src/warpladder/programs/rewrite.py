@@ -131,7 +131,9 @@ def _renamed(text: str) -> str:
 
 
 def _saturating(text: str) -> str:
-    """Text in which device functions convert to integers as a GPU does, and allocate memory that is watched."""
+    """CUDA source whose kernels and device functions behave as on a GPU: conversions of floats to integers saturate,
+    and malloc and free are the emulator's, which watches the memory.
+    """
     plain = bare(text)
     for first, last in reversed(_functions(plain)):
         head = plain[first:last].partition("{")[0]

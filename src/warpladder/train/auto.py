@@ -79,7 +79,7 @@ def costs_of(net: Net, config: TrainConfig, samples: int) -> tuple[Cost, ...]:
 
 
 def _peaks() -> Peaks | None:
-    """Peak rates of this machine's GPU."""
+    """Peak rates of this machine's GPU; None without a usable one."""
     from ..trainers.kernelwise.where import peaks
 
     return peaks(None)

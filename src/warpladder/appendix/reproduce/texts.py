@@ -33,7 +33,7 @@ class Figures:
     quick: bool
 
     def places(self, name: str) -> list[tuple[str, str]]:
-        """Pairs (place, measure) of the alternatives of a figure."""
+        """Results that can give a figure, the preferred one first: pairs (name of the result, its measured quantity)."""
         return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]
 
     def lookup(self, name: str) -> Value | None:

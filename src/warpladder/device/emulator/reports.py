@@ -84,7 +84,7 @@ def _fields(record: list[str]) -> tuple[str, str, str, str, str, list[str]]:
 
 
 def _named(place: str) -> tuple[Location, int]:
-    """Location (file, line) and column of a text "file:line:column"; column 0 if the text has none."""
+    """Location (file, line) and column of a finding's text "file:line:column"; column 0 is an unknown one."""
     file, line, column = place.rsplit(":", 2)
     return (file, int(line)), int(column)
 

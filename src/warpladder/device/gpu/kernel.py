@@ -93,7 +93,10 @@ class GpuKernel(Kernel):
         self._dynamic = 0  # bytes of dynamic shared memory that were requested beyond the default
 
     def blocks_at_once(self, block: Dim3, shared: int) -> int:
-        """Blocks that the GPU runs at the same time, by the driver's own count."""
+        """Number of this kernel's blocks that the whole GPU holds at the same time, as the driver counts them.
+
+        block : threads along x, y, z. shared : bytes of dynamic shared memory of a block.
+        """
         self._allow(shared)
         occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
         doing = f"count the blocks of {self.signature.name}"

@@ -58,7 +58,11 @@ def gathered(plan: PersistentPlan, request: str, store: str) -> list[str]:
 
 
 def _widths(plan: PersistentPlan) -> list[int]:
-    """Numbers of features of the results that the blocks of a cluster exchange before each of its waits."""
+    """Widths of the vectors that the blocks of a cluster exchange in a step: one for each wait of the cluster.
+
+    First the outputs of each layer in the forward pass, then the gradients of the inputs from the last layer to the
+    second.
+    """
     widths = [each.outputs for each in plan.layers] + [each.inputs for each in plan.layers[:0:-1]]
     return widths[: crew_waits(len(plan.layers))]
 

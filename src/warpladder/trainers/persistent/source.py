@@ -117,7 +117,10 @@ def persistent_source(
 
 
 def _divided(net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan) -> str:
-    """CUDA text of the kernel of a layer whose inputs are divided over a cluster."""
+    """CUDA source of the kernel for one Linear layer, whose input features are divided over the blocks of a cluster.
+
+    samples : stored dtype of the data set.
+    """
     assert plan.divided is not None
     layer, layout = plan.layers[0], ParameterLayout(net)
     starts = {place.name: start for place, start in zip(layout.places, layout.starts, strict=True)}

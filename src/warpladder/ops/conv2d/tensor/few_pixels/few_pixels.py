@@ -155,7 +155,10 @@ class PassArrays(NamedTuple):
 
 
 class FewPixelsConvolution:
-    """Launcher of one direction of a convolution of few pixels, from unpacked weights."""
+    """Launch of y, or of the gradient dx, of a convolution of small images on tensor cores, by few_pixels.cu.
+
+    The kernel reads the weights as they are stored: no launch packs them first.
+    """
 
     def __init__(self, owner: OnDevice, of: FewPixelsPass, precision: str) -> None:
         self.device, self.of, self.kind = owner.device, of, HALF_FORMATS[precision]
