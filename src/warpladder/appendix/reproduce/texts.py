@@ -33,7 +33,7 @@ class Figures:
     quick: bool
 
     def places(self, name: str) -> list[tuple[str, str]]:
-        """Results that can give a figure, the preferred one first: pairs (name of the result, its measured quantity)."""
+        """Results that can give a figure, the preferred one first: pairs (name of a result, measured quantity)."""
         return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]
 
     def lookup(self, name: str) -> Value | None:

@@ -167,10 +167,7 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 
 @cache
 def runtime(mode: str) -> Path:
-    """Path of the emulator's runtime, a shared library that every kernel of a mode (see `MODES`) is linked with.
-
-    The first call compiles it, which takes some seconds; later ones, in any process, take it from the cache.
-    """
+    """Path of the shared library with the emulator's runtime in one of `MODES`; compiled if the cache lacks it."""
     command = [
         *ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared",
         str(RUNTIME / "runtime.cpp"),
