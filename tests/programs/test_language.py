@@ -146,10 +146,55 @@ tex2 0.5 30.5 225
 surf 6
 """
 
+CLASSES = """
+#include <cstdio>
+#define SHARED extern __shared__ int room[]
+__global__ void fill(float* y, float v) { y[threadIdx.x] = v; }
+__global__ void fill(int* y, int v) { SHARED; room[threadIdx.x] = v; y[threadIdx.x] = room[threadIdx.x]; }
+template <class F, class... A> __global__ void apply(F f, int* y, A... a) { y[threadIdx.x] = f(threadIdx.x, a...); }
+struct Scale { int k; __host__ __device__ Scale(int k) : k(k) {}
+    __device__ int operator()(int i) const { return i * k; } };
+struct Shape { __device__ virtual int area() const = 0; __device__ virtual ~Shape() {} };
+class Square : public Shape { int a; public: __device__ Square(int a) : a(a) {}
+    __device__ int area() const override { return a * a; } };
+struct Rect : Shape { int a, b; __device__ Rect(int a, int b) : a(a), b(b) {}
+    __device__ int area() const override { return a * b; } };
+__global__ void shapes(int* y) {
+    Shape* s = threadIdx.x % 2 ? static_cast<Shape*>(new Square(threadIdx.x)) : new Rect(threadIdx.x, 3);
+    y[threadIdx.x] = s->area();
+    delete s;
+}
+union Bits { float f; unsigned u; };
+__global__ void bits(Bits b, int* y) { y[threadIdx.x] = b.u >> 23; }
+int main() {
+    int *y, h[8]; float* e; cudaMalloc(&y, 32); cudaMalloc(&e, 32);
+    auto show = [&](const char* n) { cudaMemcpy(h, y, 32, cudaMemcpyDeviceToHost);
+        printf("%s %d %d %d\\n", n, h[0], h[3], h[6]); };
+    fill<<<1, 8>>>(e, 2.f); fill<<<1, 8, 32>>>(y, 4); show("fill");
+    apply<<<1, 8>>>(Scale(3), y); show("scale");
+    int k = 5; apply<<<1, 8>>>([=] __device__(int i, int a, float b) { return i * k + a + int(b); }, y, 1, 2.5f);
+    show("lambda"); shapes<<<1, 8>>>(y); show("shapes");
+    Bits b; b.f = 1; bits<<<1, 8>>>(b, y); show("bits");
+    void* arguments[] = {&y, &k};
+    cudaLaunchKernel((const void*)(void (*)(int*, int))fill, dim3(1), dim3(8), arguments, 32, 0); show("address");
+    cudaFree(y); cudaFree(e);
+}
+"""
+CLASSES_PRINT = """\
+fill 4 4 4
+scale 0 9 18
+lambda 3 18 33
+shapes 0 9 18
+bits 127 127 127
+address 5 5 5
+"""
+
 
 @pytest.mark.parametrize("mode", ["fast", "check"])
 @pytest.mark.parametrize(
-    ("text", "prints"), [(GROUPS, GROUPS_PRINT), (RUNTIME, RUNTIME_PRINTS)], ids=["groups", "runtime"]
+    ("text", "prints"),
+    [(GROUPS, GROUPS_PRINT), (RUNTIME, RUNTIME_PRINTS), (CLASSES, CLASSES_PRINT)],
+    ids=["groups", "runtime", "classes"],
 )
 def test_a_program_prints_what_it_does_on_a_gpu(tmp_path, capfd, text, prints, mode):
     file = tmp_path / "program.cu"

@@ -100,6 +100,7 @@ def test_gpus_are_found_by_name():
         ("f((void*)k);", 'f(emu::address(k, "k"));'),
         ("p.func = (void *)k<float>;", 'p.func = emu::address(k<float>, "k");'),
         ("f(reinterpret_cast<void*>(&k), 2);", 'f(emu::address(k, "k"), 2);'),
+        ("f((const void*)(void (*)(int*))k);", 'f(emu::address((void (*)(int*))k, "k"));'),
         ("f((void*)other);", "f((void*)other);"),
         ("p.gridDim = dim3(2);", "p.emu_gridDim = dim3(2);"),
     ],
@@ -117,6 +118,8 @@ def test_arguments_that_a_launch_leaves_out_are_the_kernels_own():
     [
         ("extern __shared__ T s[][N + 1];", 'auto* s = emu::dynamic_shared<T[N + 1]>("s");'),
         ("double extern __shared__ s[];", 'auto* s = emu::dynamic_shared<double>("s");'),
+        ("__shared__ extern float s[];", 'auto* s = emu::dynamic_shared<float>("s");'),
+        ("\n#define S extern __shared__ int s[]\nS;", 'define S auto* s = emu::dynamic_shared<int>("s")\nS;'),
         ("extern double __shared__ s[];", 'auto* s = emu::dynamic_shared<double>("s");'),
         ("struct A { int a; };\n#ifdef B\n#endif\n extern A __shared__ s[];", 'auto* s = emu::dynamic_shared<A>("s");'),
         ("extern __shared__ __align__(sizeof(T)) unsigned char s[];", "emu::dynamic_shared<unsigned char>"),

@@ -200,7 +200,7 @@ def guessed(source: KernelSource, kernel: Signature) -> Proposal:
     text = body(source, kernel)
     is_plane = re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b", text) is not None
     bounds = _bounds(source, kernel)
-    size = SIDE if is_plane else LENGTH if re.search(r"\b(?:blockIdx|blockDim)\b", text) else 256
+    size = SIDE if is_plane else LENGTH if re.search(r"\bblockIdx\b|\+=\s*blockDim\b", text) else 256
     leaves = [leaf for one in kernel.parameters for leaf in one.leaves]
     limits = [_limit(text, axis, bounds) for axis in ("xy" if is_plane else "x")]
     width = 16 if is_plane else 256

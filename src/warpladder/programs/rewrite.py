@@ -49,7 +49,8 @@ _MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim)\b")
 _SCOPE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}|;")
 _ADDRESS = re.compile(
     r"(?:\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|"
-    r"(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>\s*\()\s*&?\s*"
+    r"(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>\s*\()\s*"
+    r"(?P<cast>\(\s*void\s*\(\s*\*\s*\)\s*\([^()]*\)\s*\)\s*)?&?\s*"
     r"(?P<name>(?:\w+::)*(?P<last>[A-Za-z_]\w*)(?:\s*<[^;(){}]*?>)?)(?=\s*[,;)}])"
 )
 _HEAP = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|(?<![\w.>:])(?P<name>malloc|free)(?=\s*\()')
@@ -111,7 +112,7 @@ def _addressed(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
         if match["last"] not in known:
             return match[0]
         is_cast = match[0].startswith("(")  # the other form has its own open parenthesis
-        return f'emu::address({match["name"]}, "{match["last"]}"{")" if is_cast else ""}'
+        return f'emu::address({match["cast"] or ""}{match["name"]}, "{match["last"]}"{")" if is_cast else ""}'
 
     plain, out, position = bare(text, directives=True), [], 0
     for match in _ADDRESS.finditer(plain):

@@ -9,6 +9,7 @@ import pytest
 
 from warpladder.device.declarations import callee, readable, signature
 from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.emulator.symbols import constants
 from warpladder.device.source import assembled
 from warpladder.errors import KernelError
 
@@ -25,6 +26,8 @@ __global__ void fill(int* y, int v) { __shared__ int s[4]; s[0] = v; y[threadIdx
 __global__ void fill(float (*y)[2], const int v[]) { y[0][threadIdx.x] = v[0]; }
 __global__ void fill(const Pair p, float* y) { y[threadIdx.x] = p.sum(); }
 }
+template <class T, int N> struct Many { T v[N]; };
+__constant__ Many<float, 2> many[2], one; __constant__ int whole;
 struct Later { Odd odd; int f() { return odd.m; } };
 __global__ void needs(float* y) { y[0] = broken(1); }
 """,
@@ -39,6 +42,10 @@ def test_overloaded_kernels_are_named_with_their_types():
     assert callee(names[1]) == "*static_cast<void (*)(int*, int)>(&a::fill)"
     with pytest.raises(KernelError, match=r"several kernels 'fill': a::fill\(float\*, const float\), a::fill"):
         signature(SOURCE, "fill")
+
+
+def test_constants_of_template_types_are_named():
+    assert list(constants(SOURCE)) == ["many", "one", "whole"]
 
 
 def test_each_runs_without_the_declarations_that_do_not_compile():

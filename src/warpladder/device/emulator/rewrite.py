@@ -40,6 +40,12 @@ _LATE = re.compile(
     r"\b(?!extern\b|static\b|const\b|volatile\b|return\b)[A-Za-z_][\w:]*(?:\s*<[^<>;{}]*>)?[\s*]+)"
     r"(?P<extern>extern\s+)?__shared__\s+(?=[A-Za-z_]\w*\s*[\[;,])"
 )
+#: Macro without the semicolon of the declaration: #define SHARED extern __shared__ float s[]
+_MACRO = re.compile(
+    r"^(?P<head>[ \t]*#[ \t]*define[ \t]+\w+(?:\([^)\n]*\))?[ \t]+)"
+    r"(?P<body>(?=[^\n]*\bextern\b)[^\n;{}\\]*\b__shared__\b[^\n;{}\\]*)$",
+    re.MULTILINE,
+)
 _ALIGNED = re.compile(r"\b(?:alignas|__align__)\s*\((?:[^()]|\([^()]*\))*\)")
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?P<sizes>(?:\[[^;]*\])?)\s*")
 _NOINLINE = re.compile(r"(?<!\()\b__noinline__\b")
@@ -73,6 +79,7 @@ def closing(text: str, position: int, pair: str = "{}") -> int:
 def rewritten(text: str, file: str) -> str:
     """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
     text = _named_types(_NOINLINE.sub("__attribute__((noinline))", text))
+    text = _MACRO.sub(lambda match: match["head"] + rewritten(f"{{{match['body']};", file)[1:-1], text)
     plain = bare(text, directives=True)
     for match in reversed(list(_LATE.finditer(plain))):
         new = f"{match['space']}{match['first']}{match['extern'] or ''}__shared__ {match['type']}"
@@ -82,9 +89,10 @@ def rewritten(text: str, file: str) -> str:
         start = match.start()
         line, source = _line(text, start, file)
         inside = _depth(plain[:start]) > 0
-        declared = f"{_WORD.sub('', match['before'])} {match['declared']}"
+        words = f"{match['before']} {match['declared']}"
+        declared = _WORD.sub("", words)
         what = f"{source}:{line}: '__shared__{' '.join(match['declared'].split())};'"
-        if "extern" in match["before"]:
+        if re.search(r"\bextern\b", words):
             new = _dynamic(declared, inside, what)
         else:
             new = _static(declared, what, line, source, numbers, inside)

@@ -8,13 +8,24 @@ from dataclasses import replace
 from functools import cache
 
 from ...errors import KernelError
-from ..declarations import code, definition, last_name, overloaded, readable, signature, span, templates, unreadable
+from ..declarations import (
+    code,
+    definition,
+    last_name,
+    overloaded,
+    readable,
+    signature,
+    span,
+    split,
+    templates,
+    unreadable,
+)
 from ..source import KernelSource
 from ..types import Type, resolve
 from .rewrite import bare, blank, closing
 
 _DECLARED = re.compile(r"(?P<before>(?:\b\w+\s+)*)\b__constant__\s+(?P<declared>[^;{}()]+);")
-_NAME = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\[[^;=]*\]\s*)*")
+_TYPED = re.compile(r"(?P<type>.*?)\b(?P<name>[A-Za-z_]\w*)\s*(?:\[[^;=]*\]\s*)*", re.DOTALL)
 _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)?\s*\{|[{}]")
 
 
@@ -79,14 +90,11 @@ def constants(source: KernelSource) -> dict[str, Type | None]:
     for match in _DECLARED.finditer(text):
         if "extern" in match["before"].split() or "=" in match["declared"]:
             continue
-        words = re.fullmatch(
-            r"(?P<type>.*?)(?P<names>\b[A-Za-z_]\w*\s*(?:\[[^,]*\]\s*)*(?:,.*)?)", match["declared"], re.DOTALL
-        )
-        for declared in words["names"].split(",") if words else ():
-            name = _NAME.fullmatch(declared)
-            if words and name:
-                kind = " ".join(f"{match['before']} {words['type']}".replace("static", " ").split())
-                out["::".join([*_around(text, match.start()), name["name"]])] = resolve(kind, code(source))
+        first, *others = split(match["declared"])
+        words = _TYPED.fullmatch(first)
+        for name in (words["name"], *(re.split(r"\W", other, maxsplit=1)[0] for other in others)) if words else ():
+            kind = " ".join(f"{match['before']} {words['type'] if words else ''}".replace("static", " ").split())
+            out["::".join([*_around(text, match.start()), name])] = resolve(kind, code(source))
     return out
 
 

@@ -50,8 +50,9 @@ EMU_EXPORT void __tsan_write_range(void* p, size_t size) { emu::access(p, size, 
 EMU_EXPORT void __tsan_init() {}
 EMU_EXPORT void __tsan_func_entry(void*) {}
 EMU_EXPORT void __tsan_func_exit() {}
-EMU_EXPORT void __tsan_vptr_update(void**, void*) {}
-EMU_EXPORT void __tsan_vptr_read(void**) {}
+// Pointer to the functions of an object with virtual ones: its constructor stores it.
+EMU_EXPORT void __tsan_vptr_update(void** p, void*) { emu::access(p, sizeof *p, true, EMU_CALLER); }
+EMU_EXPORT void __tsan_vptr_read(void** p) { emu::access(p, sizeof *p, false, EMU_CALLER); }
 
 #ifdef EMU_CHECK
 namespace emu {

@@ -76,7 +76,7 @@ void Checker::begin(Run& run) {
 void Checker::allocated(const Allocation& memory) {
     if (!run_) return;
     Region region;
-    region.low = memory.low, region.high = memory.low + memory.bytes, region.name = "of the kernel";
+    region.low = memory.low, region.high = memory.low + memory.bytes, region.name = "heap";
     region.element = 4, region.cells = memory.cells;
     region.written = static_cast<unsigned char*>(memory.written->at()), region.written_low = memory.low;
     auto after = [](const Region& a, const Region& b) { return a.low < b.low; };
