@@ -23,6 +23,7 @@
 
 #include "interface.h"
 #include "arithmetic.h"
+#include "special.h"
 #include "rounding.h"
 #include "bits.h"
 #include "builtins.h"

@@ -32,6 +32,7 @@ struct curandGenerator_st {
     curandRngType type;
     bool of_host;
     unsigned long long seed = 0, offset = 0;
+    unsigned dimensions = 1;
     cudaStream_t stream = 0;
 };
 using curandGenerator_t = curandGenerator_st*;
@@ -49,8 +50,10 @@ inline const char* emu_generator_name(curandRngType type) {
 }
 [[gnu::noinline]] inline curandStatus emu_generator(curandGenerator_t* out, curandRngType type, bool of_host) {
     if (type == CURAND_RNG_PSEUDO_DEFAULT) type = CURAND_RNG_PSEUDO_XORWOW;
+    if (type == CURAND_RNG_QUASI_DEFAULT) type = CURAND_RNG_QUASI_SOBOL32;
     if (type != CURAND_RNG_PSEUDO_XORWOW && type != CURAND_RNG_PSEUDO_MRG32K3A
-        && type != CURAND_RNG_PSEUDO_PHILOX4_32_10)
+        && type != CURAND_RNG_PSEUDO_PHILOX4_32_10 && type != CURAND_RNG_QUASI_SOBOL32
+        && type != CURAND_RNG_QUASI_SOBOL64)
         emu_refuse(emu_generator_name(type), "cuRAND's other generators", __builtin_return_address(0));
     return *out = new curandGenerator_st{type, of_host}, CURAND_STATUS_SUCCESS;
 }
@@ -64,8 +67,26 @@ inline curandStatus curandSetPseudoRandomGeneratorSeed(curandGenerator_t g, unsi
 inline curandStatus curandSetGeneratorOffset(curandGenerator_t g, unsigned long long offset) {
     return g->offset = offset, CURAND_STATUS_SUCCESS; }
 inline curandStatus curandSetGeneratorOrdering(curandGenerator_t, curandOrdering) { return CURAND_STATUS_SUCCESS; }
-inline curandStatus curandSetQuasiRandomGeneratorDimensions(curandGenerator_t, unsigned) {
-    return CURAND_STATUS_TYPE_ERROR; }
+[[gnu::noinline]] inline curandStatus curandSetQuasiRandomGeneratorDimensions(curandGenerator_t g, unsigned n) {
+    if (g->type < CURAND_RNG_QUASI_DEFAULT) return CURAND_STATUS_TYPE_ERROR;
+    if (n < 1 || n > 20000) return CURAND_STATUS_OUT_OF_RANGE;
+    if (n > emu::SOBOL_DIMENSIONS) emu_refuse("a Sobol sequence of more than 20 dimensions", "cuRAND",
+        __builtin_return_address(0));
+    return g->dimensions = n, CURAND_STATUS_SUCCESS;
+}
+enum curandDirectionVectorSet {
+    CURAND_DIRECTION_VECTORS_32_JOEKUO6 = 101, CURAND_DIRECTION_VECTORS_64_JOEKUO6 = 103
+};
+using curandDirectionVectorSet_t = curandDirectionVectorSet;
+template <class V> curandStatus emu_directions(V** out) {
+    static V all[emu::SOBOL_DIMENSIONS];
+    for (unsigned d = 0; d < emu::SOBOL_DIMENSIONS; ++d) emu::directions(d, all[d]);
+    return *out = all, CURAND_STATUS_SUCCESS;
+}
+inline curandStatus curandGetDirectionVectors32(curandDirectionVectors32_t** out, curandDirectionVectorSet) {
+    return emu_directions(out); }
+inline curandStatus curandGetDirectionVectors64(curandDirectionVectors64_t** out, curandDirectionVectorSet) {
+    return emu_directions(out); }
 inline curandStatus curandSetStream(curandGenerator_t g, cudaStream_t stream) {
     return g->stream = stream, CURAND_STATUS_SUCCESS; }
 inline curandStatus curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
@@ -82,8 +103,25 @@ template <class T, class F> curandStatus filled(curandGenerator_t g, const char*
         curand_init(seed, which, begun / sequences, state);
         for (size_t i = which; i < count; i += sequences) out[i] = f(state);
     };
+    const size_t part = count / g->dimensions;
+    if (count % g->dimensions) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+    auto quasi = [=]<class S, class W>(S* state, W* directions, size_t dimension) {
+        emu::directions(unsigned(dimension), directions);
+        curand_init(directions, begun / (count / part), state);
+        for (size_t i = 0; i < part; ++i) out[dimension * part + i] = f(state);
+    };
+    const size_t dimensions = g->dimensions;
     auto work = [=](size_t which) {
-        if (type == CURAND_RNG_PSEUDO_XORWOW) { curandStateXORWOW s; sequence(&s, which, 4096); }
+        if (type >= CURAND_RNG_QUASI_DEFAULT && which >= dimensions) return;
+        if (type == CURAND_RNG_QUASI_SOBOL32) {
+            curandStateSobol32 s;
+            curandDirectionVectors32_t v;
+            quasi(&s, v, which);
+        } else if (type == CURAND_RNG_QUASI_SOBOL64) {
+            curandStateSobol64 s;
+            curandDirectionVectors64_t v;
+            quasi(&s, v, which);
+        } else if (type == CURAND_RNG_PSEUDO_XORWOW) { curandStateXORWOW s; sequence(&s, which, 4096); }
         else if (type == CURAND_RNG_PSEUDO_MRG32K3A) { curandStateMRG32k3a s; sequence(&s, which, 4096); }
         else if (which == 0) { curandStatePhilox4_32_10 s; sequence(&s, 0, 1); }
     };
@@ -126,5 +164,7 @@ inline curandStatus curandGenerateLogNormal(curandGenerator_t g, float* out, siz
         return curand_log_normal(s, mean, deviation); }, file, line);
 }
 inline curandStatus curandGeneratePoisson(curandGenerator_t g, unsigned* out, size_t n, double mean, EMU_HERE) {
+    if (g && g->type >= CURAND_RNG_QUASI_DEFAULT)
+        emu_refuse("curandGeneratePoisson of a Sobol sequence", "cuRAND", __builtin_return_address(0));
     return emu::filled(g, "curandGeneratePoisson", out, n, [=](auto* s) { return curand_poisson(s, mean); }, file,
         line); }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "../emulator.h"
+#include "curand_sobol.h"
 
 namespace emu {
 
@@ -233,6 +234,10 @@ EMU_INLINE double curand_uniform_double(curandStatePhilox4_32_10* state) {
     return emu::uniform_double(curand(state)); }
 EMU_INLINE double curand_uniform_double(curandStateMRG32k3a* state) {
     return emu_next(state) * 2.3283065498378288e-10; }
+EMU_INLINE float curand_uniform(curandStateSobol64* state) { return emu::uniform(unsigned(curand(state) >> 32)); }
+EMU_INLINE double curand_uniform_double(curandStateSobol32* state) { return emu::uniform_double(curand(state)); }
+EMU_INLINE double curand_uniform_double(curandStateSobol64* state) {
+    return double(curand(state) >> 11) * 0x1p-53 + 0x1p-54; }
 EMU_INLINE float4 curand_uniform4(curandStatePhilox4_32_10* state) {
     uint4 x = curand4(state);
     return {emu::uniform(x.x), emu::uniform(x.y), emu::uniform(x.z), emu::uniform(x.w)};
@@ -275,6 +280,16 @@ template <class S> EMU_INLINE double curand_normal_double(S* state) {
     }
     return state->spare.number_double;
 }
+// By the inverse of the normal distribution, so that points of a Sobol sequence stay evenly spread.
+template <class W> EMU_INLINE double emu_quantile(emu::Sobol<W>* state) {
+    double p = (double(curand(static_cast<std::conditional_t<sizeof(W) == 4, curandStateSobol32,
+        curandStateSobol64>*>(state))) + 0.5) / exp2(double(state->BITS));
+    return normcdfinv(p);
+}
+EMU_INLINE float curand_normal(curandStateSobol32* state) { return float(emu_quantile(state)); }
+EMU_INLINE float curand_normal(curandStateSobol64* state) { return float(emu_quantile(state)); }
+EMU_INLINE double curand_normal_double(curandStateSobol32* state) { return emu_quantile(state); }
+EMU_INLINE double curand_normal_double(curandStateSobol64* state) { return emu_quantile(state); }
 template <class S> EMU_INLINE float curand_log_normal(S* state, float mean, float deviation) {
     return expf(mean + deviation * curand_normal(state)); }
 template <class S> EMU_INLINE double curand_log_normal_double(S* state, double mean, double deviation) {

@@ -1,4 +1,4 @@
-"""Overloaded kernels by their parameters' types, and kernels next to declarations that do not compile."""
+"""Overloaded kernels by their types, kernels next to declarations that do not compile, CUDA's own functions."""
 
 from __future__ import annotations
 
@@ -42,6 +42,28 @@ def test_overloaded_kernels_are_named_with_their_types():
     assert callee(names[1]) == "*static_cast<void (*)(int*, int)>(&a::fill)"
     with pytest.raises(KernelError, match=r"several kernels 'fill': a::fill\(float\*, const float\), a::fill"):
         signature(SOURCE, "fill")
+
+
+def test_functions_that_cpp_lacks():
+    source = assembled(
+        Path("math.cu"),
+        """__global__ void k(double* y, const double* x) {
+        double values[] = {normcdfinv(x[0]), erfinv(x[1]), erfcinv(x[2]), erfcx(x[3]), normcdf(x[4]),
+            cyl_bessel_i0(x[5]), cyl_bessel_i1(x[5]), sinpi(x[6]), norm3d(1., 2., 2.), norm(6, x), erfinvf(0.25f),
+            rcbrt(8.), erfcx(1.)};
+        for (int i = 0; i < 13; ++i) y[i] = values[i];
+    }""",
+    )
+    device = EmulatedDevice()
+    x = np.array([0.975, 0.25, 1e-3, 30.0, 1.0, 2.5, 1e6 + 0.5])
+    y = device.zeros((13,), np.float64)
+    device.kernel(source, "k").bind(1, 1, y, device.array(x)).send()
+    wanted = [1.959963984540054, 0.22531205501217808, 2.326753765513525, 0.018795888861416751, 0.84134474606854293,
+              3.2898391440501231, 2.5167162452886984, 1.0, 3.0, np.linalg.norm(x[:6]), 0.22531205, 0.5,
+              0.42758357615580700]  # fmt: skip
+    found = y.download()
+    assert found[10] == np.float32(wanted.pop(10))
+    np.testing.assert_allclose(np.delete(found, 10), wanted, rtol=1e-14)
 
 
 def test_constants_of_template_types_are_named():
