@@ -18,12 +18,39 @@ pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup t
 
 from warpladder.device import Array, Limits, Resources
 from warpladder.device import source as sources
+from warpladder.device.emulator.hostcode import device_code
 from warpladder.device.gpu import cache, compile, program
 from warpladder.device.gpu.offline import LIMITS, OfflineDevice
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
 from warpladder.files.cache import prune
 
 pytestmark = pytest.mark.nvrtc
+
+#: A file as the emulator takes it: host code, headers of C++, a template, names that nvcc has without an include.
+PROGRAM = """#include "stdio.h"
+#include <cstdint>
+#include <limits>
+#include <vector>
+#include <iostream>
+#include <cuda_runtime.h>
+template <class T> struct Pair { T a, b; __host__ __device__ T sum() const { return a + b; } };
+__device__ float lerp(float a, float b, float t) { return fmaf(t, b, fmaf(-t, a, a)); }
+template <class T> __global__ void most(const T* x, T* y, uint32_t n) { *y = std::numeric_limits<T>::lowest(); }
+template __global__ void most<float>(const float*, float*, uint32_t);
+__global__ void k(Pair<float> p, float* y, int n) {
+    if (n < INT_MAX) y[0] = fminf(FLT_MAX, lerp(std::sqrt(y[0]), p.sum(), 0.5f));
+    printf("%d", n);
+}
+int main() { std::vector<float> h(4); std::cout << h[0]; k<<<1, 1>>>({1, 2}, nullptr, 3); }
+"""
+
+
+def test_nvrtc_takes_the_files_that_the_emulator_takes(tmp_path):
+    file = tmp_path / "program.cu"
+    file.write_text(PROGRAM)
+    built = compile.compile(device_code(file), ("k", "most<float>"), "sm_80")
+    assert set(built.symbols) == {"k", "most<float>"}
+
 
 ADD = """
 extern "C" __global__ void add(const float* x, float* y, int n) {

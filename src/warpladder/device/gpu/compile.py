@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from ...errors import DeviceError, KernelError
 from .. import KernelSource, Resources
+from .host_headers import for_nvrtc
 from .ptxas import resources
 
 #: Options that change the machine code. Arithmetic has IEEE rounding: no fast-math. Line numbers are for
@@ -84,10 +85,9 @@ def compile(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
     log = StringIO()
     try:
         build, options = _cuda_core()
-        folders = [str(folder) for folder in header_folders(source)]
-        program = build(
-            source.text, "c++", options(name=source.path.name, arch=arch, include_path=folders or None, **OPTIONS)
-        )
+        text = for_nvrtc(source.text)
+        folders = [str(folder) for folder in header_folders(replace(source, text=text))]
+        program = build(text, "c++", options(name=source.path.name, arch=arch, include_path=folders or None, **OPTIONS))
         cubin = bytes(program.compile("cubin", name_expressions=names, logs=log).code)
     except Exception as error:
         if not type(error).__module__.startswith("cuda."):
