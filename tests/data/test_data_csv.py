@@ -215,7 +215,7 @@ def test_headings_say_which_column_is_the_label(tmp_path):
     assert named.test_y is not None and named.test_y.tolist() == [1]
 
 
-GUESSES = ("Pregnancies,Glucose,Outcome", "x1,x2,c", "PassengerId,Survived,Pclass", "Unnamed: 0,a,c")
+GUESSES = ("Pregnancies,Glucose,Outcome", "x1,x2,c", "PassengerId,Survived,Pclass")
 
 
 @pytest.mark.parametrize("heading", GUESSES)
@@ -225,6 +225,13 @@ def test_a_label_is_never_guessed(tmp_path, heading, numbers):
         csv_set(tmp_path, f"{heading}\n1,2,0\n2,4,1\n", f"{heading}\n1,2,0\n", standardize=numbers)
     with pytest.raises(DataError, match="has no column 'nothing'; it has"):
         csv_set(tmp_path, f"{heading}\n1,2,0\n", f"{heading}\n1,2,0\n", standardize=numbers, label="nothing")
+
+
+@pytest.mark.parametrize("heading", [",label,a", "Unnamed: 0,label,a", ",0,1"])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_an_index_that_pandas_wrote_is_named(tmp_path, heading, numbers):
+    with pytest.raises(DataError, match=r"line 1, column 1: the heading '.*' is that of an index, .* index=False"):
+        csv_set(tmp_path, f"{heading}\n0,1,2\n1,0,1\n", f"{heading}\n0,1,2\n", standardize=numbers)
 
 
 def test_codes_and_signs_are_labels(tmp_path):

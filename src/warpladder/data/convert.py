@@ -35,7 +35,7 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
         if str(values.dtype) == "torch.bfloat16":  # which NumPy lacks
             values = values.float()
     if callable(getattr(values, "toarray", None)):
-        raise DataError(f"{what} is a sparse {type(values).__name__}: give {what}.toarray()")
+        raise DataError(f"{what}: a {type(values).__name__} is sparse: give a dense array, by its method toarray()")
     try:
         return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -89,8 +89,11 @@ def check_finite(x: np.ndarray, values: Any, what: str) -> None:
     """Raise `DataError` at the first number of x that is NaN or infinite; `values` is the user's original of x."""
     if not np.isfinite(x).all():
         place = tuple(int(at) for at in np.argwhere(~np.isfinite(x))[0])
+        original, where = np.asarray(values)[place], _where(values, place)
+        if isinstance(original, (int, float, np.number)) and np.isfinite(original):
+            raise DataError(f"{what} leave the range of float32: {original:.3g} in {where}; divide by a larger unit")
         raise DataError(
-            f"{what} hold values that are not finite in float32: {x[place]} in {_where(values, place)}; fill it in, "
+            f"{what} hold values that are not finite in float32: {x[place]} in {where}; fill it in, "
             "leave it out, or give a table to wl.data.table, which fills gaps"
         )
 

@@ -25,7 +25,7 @@ from ..rungs.base import Rung
 from ..trainers.base import check_fit
 from .request import DataRequest, RunRequest
 from .rung_choice import choose_rung
-from .scale import advice, nothing_to_learn
+from .scale import advice, nothing_to_learn, unseen_labels
 from .start import data_mark, fresh_start, resumed_start
 
 #: Smallest memory per parameter in bytes: initial weight, weight, gradient and momentum.
@@ -81,7 +81,11 @@ def resolve(request: RunRequest) -> ResolvedRun:
         start = resumed_start(before, os.fspath(request.resume), net, config, here, choice.rung)
     if reason := choice.rung.unsupported(net, config) or choice.rung.unfit(task.data):
         raise RungError(f"rung {choice.rung.name!r} cannot train net {net.name!r}: {reason}")
-    hints = [nothing_to_learn(stored, net), advice(stored) if stored.standard is None else None]
+    hints = [
+        nothing_to_learn(stored, net),
+        unseen_labels(stored, net),
+        advice(stored) if stored.standard is None else None,
+    ]
     said = [f"{stored.name}: {hint}" for hint in hints if hint]
     if config.epochs and config.schedule.warmup > config.epochs:
         said.append(

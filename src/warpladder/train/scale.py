@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..data.dataset import Dataset
+from ..errors.arguments import listed
 from ..nets import CrossEntropyLoss, Net
 
 USUAL = 16.0  # most standardised numbers are smaller
@@ -35,3 +36,15 @@ def nothing_to_learn(data: Dataset, net: Net) -> str | None:
         return None
     label = data.class_names[y[0]] if data.class_names else y[0]
     return f"all training labels are {label}, so there is nothing to learn"
+
+
+def unseen_labels(data: Dataset, net: Net) -> str | None:
+    """Clause for a message if labels of the other parts are those of no training sample; None if they are not."""
+    if not isinstance(net.loss, CrossEntropyLoss) or data.train_y is None:
+        return None
+    for part, y in (("test", data.test_y), ("validation", data.valid_y)):
+        unseen = () if y is None else np.setdiff1d(y, data.train_y)
+        if len(unseen):
+            names = [data.class_names[at] if data.class_names else int(at) for at in unseen]
+            return f"no training sample has the {part} labels {listed(names)!r}, so no net can learn them"
+    return None

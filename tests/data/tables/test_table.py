@@ -299,3 +299,17 @@ def test_messages_show_long_names_whole(tmp_path):
     with pytest.raises(DataError) as raised:
         table(path, "another")
     assert all(name in str(raised.value) for name in names)
+
+
+def test_labels_that_no_training_sample_has():
+    x = np.zeros((4, 2), np.float32)
+    with pytest.warns(UserWarning, match="no training sample has the test labels '2, 3', so no net can learn them"):
+        wl.train("softmax", wl.data.arrays(x, [0, 1, 0, 1], x, [0, 1, 2, 3]), wl.TrainConfig(epochs=1))
+
+
+def test_samples_that_no_array_of_float32_holds():
+    sparse = pytest.importorskip("scipy.sparse").csr_matrix(np.eye(2))
+    with pytest.raises(DataError, match=r"a csr_matrix is sparse: give a dense array, by its method toarray\(\)"):
+        wl.data.arrays(sparse, [0, 1], np.eye(2), [0, 1])
+    with pytest.raises(DataError, match=r"leave the range of float32: 1e\+300 in row 1, column 1; divide"):
+        wl.data.arrays(np.diag([1, 1e300]), [0, 1], np.eye(2), [0, 1])

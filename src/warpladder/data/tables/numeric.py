@@ -71,6 +71,7 @@ class _Rows:
     def _find_header(self, may_name: bool) -> bool:
         """Decide whether the first row is a header; True if the first column holds names."""
         cells = self.text.row(0)
+        self._refuse_index(cells)
         whole = NUMBER if self.numbers else _WHOLE
         if not cells[0] or whole.fullmatch(cells[0]):
             return False
@@ -83,6 +84,15 @@ class _Rows:
         if is_header:
             self.header, self.first = tuple(cells), 1
         return named
+
+    def _refuse_index(self, cells: list[str]) -> None:
+        """Raise `DataError` if the first row has the heading of an index, which pandas writes with a data frame."""
+        has_text = not all(map(NUMBER.fullmatch, cells[1:])) or _counts_columns(cells)
+        if (not cells[0] and any(cells[1:]) and has_text) or _INDEX.fullmatch(cells[0]):
+            self._fail(
+                0, 0, f"the heading {shown(cells[0])} is that of an index, which counts the rows: leave the column "
+                "out, in pandas by to_csv(..., index=False)", titled=False,
+            )  # fmt: skip
 
     def _names(self) -> np.ndarray:
         """Labels (rows,) of the first column as text. Raises `DataError` if one is missing or a number."""
@@ -142,6 +152,7 @@ class _Rows:
         self.reader.fail(f"line {self.text.line(row)}, column {column + 1}{title}: {what}")
 
 
+_INDEX = re.compile(r"Unnamed: \d+")  # heading of an index that was read as a column and written again
 _GAPS = "; --data FILE.csv --label NAME takes tables with gaps, and fills them"
 
 
