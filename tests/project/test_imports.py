@@ -51,7 +51,7 @@ HEAVY = (
 
 
 #: Folders in a part's folder that have a place of their own in the order.
-INNER = {("rungs", "peers"): "peers", ("results", "report"): "report"}
+INNER: dict[tuple[str, ...], str] = {("rungs", "peers"): "peers", ("results", "report"): "report"}
 
 
 def part_of(path: Path) -> str:
