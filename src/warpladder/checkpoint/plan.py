@@ -46,11 +46,13 @@ class NetPlan:
 
     ops : operations chosen among several; all others are the table's.
     products : products that were timed; all others follow the cost model of `ops.cost`.
+    below : numbers of the layers that the segments of the rung below compute.
     """
 
     hardware: str
     ops: tuple[OpPlan, ...]
     products: tuple[ProductPlan, ...]
+    below: tuple[int, ...] = ()
 
     @property
     def records(self) -> tuple[Record, ...]:

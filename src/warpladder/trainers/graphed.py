@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checkpoint.plan import NetPlan
 from ..config import TrainConfig
 from ..data.order import Order
-from ..device import Call, Device, Graph
-from ..nets import Net
+from ..device import Call, Device, Graph, KernelSource
+from ..device.dry_run import RecordingDevice
+from ..device.timing import ROUNDS, clocked
+from ..nets import Flatten, Net
 from ..ops.engine.segments import KernelTable
 from .base import State, StepLog, check_range, in_a_row
-from .kernelwise.chain import Stage
+from .kernelwise.chain import Chain, Stage
 from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
 from .streams import USING, Interleaved, Overlapped
+from .tuning import plan_cache
+from .tuning.below import division_key, fastest_division, stored_division
 from .tuning.tuner import tune
 
 if TYPE_CHECKING:
@@ -25,6 +32,9 @@ if TYPE_CHECKING:
 
 #: Samples of a step's batch, and True if its loss is computed.
 Kind = tuple[int, bool]
+
+#: Steps in a row whose time decides which layers the rung below computes.
+TIMED = 32
 
 #: Launches in a graph at most: building one takes some microseconds for each, and the first epoch pays for it.
 NODES = 4096
@@ -42,6 +52,8 @@ class GraphedTrainer(KernelTrainer):
         block_size: int | None = None, precision: str = "fp32",
     ) -> None:  # fmt: skip
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
+        #: Numbers of the layers that compute something.
+        self.computing = frozenset(n for n, layer in enumerate(net.layers) if not isinstance(layer, Flatten))
 
     def _forget(self) -> None:
         """Delete a data set's graphs and, by kind of step, their calls or stages and the longest graph's steps."""
@@ -51,14 +63,83 @@ class GraphedTrainer(KernelTrainer):
 
     def on_device(self, device: Device) -> GraphedTrainer:
         start = State(np.zeros(self.net.param_count, np.float32))
-        return GraphedTrainer(self.net, self.config, start, device, self.table, self.block_size, self.precision)
+        found = GraphedTrainer(self.net, self.config, start, device, self.table, self.block_size, self.precision)
+        found.below = self.below
+        return found
+
+    def kernels_of_training(self, dataset: Dataset) -> list[tuple[Path | KernelSource, str]]:
+        known = self._known_division(dataset)
+        found: dict[tuple[Path | KernelSource, str], None] = {}
+        for below in (self.computing, frozenset[int]()) if known is None else (known,):
+            self.below = below
+            found |= dict.fromkeys(super().kernels_of_training(dataset))
+        return list(found)
 
     def _load(self, dataset: Dataset) -> None:
+        hardware, stored, known = self.device.hardware, self.tuned, self._known_division(dataset)
+        if isinstance(self.device, RecordingDevice):
+            known = self.below
+        elif known is None:
+            assert hardware is not None
+            known = self._divide(dataset, stored)
+            plan_cache.write(self._division_key(dataset), NetPlan(hardware, (), (), tuple(sorted(known))))
+        if self.chain is None or self.below != known:
+            self._bind(dataset, known, stored)
+        if self.table.below is not None and hardware is not None:
+            self.tuned = replace(self.tuned or NetPlan(hardware, (), ()), below=tuple(sorted(known)))
+
+    def _known_division(self, dataset: Dataset) -> frozenset[int] | None:
+        """Layers on the rung below by the resumed run's plan or the plan cache; None if they have to be timed."""
+        if self.table.below is None or self.device.hardware is None:
+            return frozenset()
+        if self.tuned is not None and self.tuned.hardware == self.device.hardware:
+            return frozenset(self.tuned.below)
+        return stored_division(self.device, self._division_key(dataset))
+
+    def _division_key(self, dataset: Dataset) -> str:
+        """Key of the division in the plan cache."""
+        optimizer, dtype = type(self.config.optimizer).__name__, dataset.train_x.dtype.str
+        settings = self.config.batch(len(dataset.train_x)), optimizer, dtype, self.precision, self.block_size
+        return division_key(str(self.device.hardware), self.net.layers, self.net.in_shape, self.net.loss, *settings)
+
+    def _bind(self, dataset: Dataset, below: frozenset[int], stored: NetPlan | None) -> Chain:
+        """Bind and tune the chain, with these layers on the rung below; stored : plan of the resumed run."""
+        self.below = below
         super()._load(dataset)
         start = perf_counter()
         assert self.chain is not None
-        self.tuned = tune(self.chain, self.table.alternatives, self.tuned, self.say)
+        self.tuned = tune(self.chain, self.table, below, stored, self.say)
         self.seconds["tune"] = perf_counter() - start
+        return self.chain
+
+    def _divide(self, dataset: Dataset, stored: NetPlan | None) -> frozenset[int]:
+        """Fastest division of the layers between this rung and the one below; the state stays as it is."""
+        state = self.state()
+
+        def bind(below: frozenset[int]) -> Chain:
+            return self._bind(dataset, below, stored)
+
+        try:
+            return fastest_division(self.computing, bind, self._step_seconds)
+        finally:
+            self.set_state(state)
+
+    def _step_seconds(self) -> float:
+        """Seconds of a training step on the device, the minimum of several measurements. Updates the parameters."""
+        assert isinstance(self.feed, ResidentFeed)
+        full = self.samples // self.batch
+        kind, order = (self._size(0), self.config.has_loss(0)), Order(0, 0, self.samples)
+        count = self._steps(kind, max(1, min(full, TIMED)))
+        self.feed.begin(order, 0, count)
+        self._upload_epoch(order)
+        self._upload_settings(0, count)
+        graph = self._graph(kind, count)
+        seconds = []
+        for _ in range(1 + ROUNDS):
+            self.rewind()
+            seconds.append(clocked(self.device, graph) / count)
+        self.rewind()
+        return min(seconds[1:])
 
     def _queue(self, feed: Feed, first: int, last: int, has_loss: bool) -> None:
         assert isinstance(feed, ResidentFeed)
@@ -105,7 +186,9 @@ class GraphedTrainer(KernelTrainer):
             if kind not in self.steps:
                 parts = self._slices(*kind)
                 first, later = ([self.stages(part, repeated) for part in parts] for repeated in (False, True))
-                interleaving = [stage for stages in later for stage in stages] if self.table.interleaves_steps else []
+                table = self.table.below if self.below == self.computing else self.table
+                interleaves = table is not None and table.interleaves_steps
+                interleaving = [stage for stages in later for stage in stages] if interleaves else []
                 self.steps[kind] = (
                     self._overlapped(first),
                     [] if interleaving else self._overlapped(later),

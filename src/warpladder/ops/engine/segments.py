@@ -186,6 +186,7 @@ class KernelTable:
     alternatives : other segments for layers with parameters; a tuner compares their times with those of `segments`.
     unit : unit of the GPU that computes the products, a name of `machine.peaks`; None for the default one.
     interleaves_steps : True if launches in a graph of several steps may begin before the previous step has ended.
+    below : table of the rung below, whose segments compute the layers that are faster with them; None for no choice.
     """
 
     segments: Mapping[tuple[type, ...], type[Segment]]
@@ -194,13 +195,24 @@ class KernelTable:
     alternatives: tuple[type[Segment], ...] = ()
     unit: str | None = None
     interleaves_steps: bool = False
+    below: KernelTable | None = None
 
     def with_files(self, net: Net) -> KernelTable:
         """Table with segments for the net's layers that no table lists, from `cuda.py` next to their classes."""
         own: dict[tuple[type, ...], type[Segment]] = {
             (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
         }
-        return replace(self, segments={**self.segments, **own}) if own else self
+        below = None if self.below is None else self.below.with_files(net)
+        return replace(self, segments={**self.segments, **own}, below=below) if own or below != self.below else self
+
+    def of(self, part: Subgraph, below: frozenset[int]) -> KernelTable | None:
+        """Table whose segments compute these nodes: this one, or the rung below's if it has all of their layers; None
+        if it has some of them.
+
+        below : numbers of the layers that the rung below's segments compute.
+        """
+        on_below = {number in below for number in part.numbers if number is not None}
+        return None if len(on_below) > 1 else self.below if True in on_below else self
 
     def cut(self, chain: Subgraph) -> Cut | None:
         """Cheapest division of a chain into segments, in order, or None; of equals, the one with longer first segments.
@@ -209,9 +221,12 @@ class KernelTable:
         """
         return self._cuts(chain)[len(chain.nodes)]
 
-    def cut_net(self, chain: Subgraph, net: Net) -> Cut:
-        """Cheapest division of a net's chain. Raises `RungError` with the first node that no segment supports."""
-        cuts = self._cuts(chain)
+    def cut_net(self, chain: Subgraph, net: Net, below: frozenset[int] = frozenset()) -> Cut:
+        """Cheapest division of a net's chain. Raises `RungError` with the first node that no segment supports.
+
+        below : numbers of the layers that the rung below's segments compute.
+        """
+        cuts = self._cuts(chain, below)
         if (found := cuts[len(chain.nodes)]) is not None:
             return found
         reached = max(place for place, cut in enumerate(cuts) if cut is not None)
@@ -219,17 +234,20 @@ class KernelTable:
         where = f"net {net.name!r}" if number is None else f"layer {number} of net {net.name!r}"
         raise RungError(f"these kernels have nothing for {node} ({where})")
 
-    def _cuts(self, chain: Subgraph) -> list[Cut | None]:
+    def _cuts(self, chain: Subgraph, below: frozenset[int] = frozenset()) -> list[Cut | None]:
         """Cheapest division of the first i nodes, or None, for each i from 0 to the number of nodes."""
         kinds = tuple(type(node) for node in chain.nodes)
-        longest = max(map(len, self.segments))
+        tables = (self,) if self.below is None else (self, self.below)
+        longest = max(len(kinds) for table in tables for kinds in table.segments)
         best: list[Cut | None] = [[], *([None] * len(kinds))]
         for first in range(len(kinds)):
             before = best[first]
             if before is None:
                 continue
             for last in range(first + 1, min(first + longest, len(kinds)) + 1):
-                segment, part = self.segments.get(kinds[first:last]), chain.part(first, last)
+                part = chain.part(first, last)
+                table = self.of(part, below)
+                segment = None if table is None else table.segments.get(kinds[first:last])
                 if segment is None or part.flattens or not segment.takes(part):
                     continue
                 found, cheapest = [*before, (part, segment)], best[last]

@@ -1,7 +1,8 @@
 """Table of the tensor rung: Linear and Conv2d on tensor cores; the tiled rung's kernels for all other nodes.
 
 A thin last layer is one segment with its loss, in fp32 in every precision, if its products are a small share of the
-net's (engine/tensor_limits.py): it would leave most of a fragment of tensor cores empty.
+net's (engine/tensor_limits.py): it would leave most of a fragment of tensor cores empty. The graph rung's segments
+compute the layers that are faster with them, in fp32 in every precision (trainers/tuning/below.py).
 """
 
 from dataclasses import replace
@@ -13,7 +14,7 @@ from ..conv2d.tensor.segment import TensorConv2d
 from ..engine.chain import Gather
 from ..linear.tensor.head import SmallHead
 from ..linear.tensor.segment import TensorLinear
-from . import tiled
+from . import graph, tiled
 
 TABLE = replace(
     tiled.TABLE,
@@ -34,4 +35,5 @@ TABLE = replace(
     },
     unit=TENSOR,
     interleaves_steps=True,
+    below=graph.TABLE,
 )

@@ -70,6 +70,7 @@ class KernelTrainer(Trainer):
             self.mask_key = MaskKey(device.zeros((1,), np.uint32, "log"), self.step)
             self.host_key = device.pinned((1,), np.uint32)  # free at the begin of an epoch: every run waits for its end
         self.running, self.update_count = 0, 0  # the number that `step` holds; updates over all epochs
+        self.below: frozenset[int] = frozenset()  # layers on the rung below (`KernelTable.below`)
         self._release()
         self.set_state(state)
 
@@ -82,8 +83,7 @@ class KernelTrainer(Trainer):
         self.shares: DeviceShares | None = None
         self.settings: StepSettings | None = None
         self.adding: KernelAccumulate | None = None
-        #: Launches that end a step: for a batch in one slice they update the parameters that no segment updates.
-        self.updates: dict[bool, Launches] = {}
+        self.updates: dict[bool, Launches] = {}  # end of a step; True: updates of what no segment updates
         self.updaters: list[KernelUpdate] = []
         self.programs: dict[Slice, Launches] = {}
 
@@ -159,7 +159,7 @@ class KernelTrainer(Trainer):
         has_shares = train and self.shares is not None
         config, batch = (self.config, self.batch) if train else (None, capacity)
         nodes = chain(self.net, capacity, batch, self.device.limits, config, resident, self.precision, has_shares)
-        return Boundaries(self.net, self.table.cut_net(nodes, self.net))
+        return Boundaries(self.net, self.table.cut_net(nodes, self.net, self.below))
 
     def _update_of(self, names: list[str]) -> KernelUpdate:
         """Optimizer's step on consecutive parameters."""

@@ -17,7 +17,7 @@ from ...device import source as sources
 from ...ops.cost.plans import Planner
 from ...ops.cost.tiles import TilePlan, TileProblem
 from ...ops.engine.chain import timed
-from ...ops.engine.segments import Segment
+from ...ops.engine.segments import KernelTable, Segment
 from ..kernelwise.chain import Chain
 
 Variant = TypeVar("Variant")
@@ -230,11 +230,9 @@ def products(chain: Chain, some: Iterable[int]) -> list[TileChoice]:
     return [tiles for tiles in every if tiles.calls(tiles.now)]
 
 
-def segments(chain: Chain, alternatives: tuple[type[Segment], ...]) -> list[SegmentChoice]:
-    """Choices of the segments of layers that have parameters and alternatives."""
-    every = (
-        SegmentChoice(chain, place, alternatives)
-        for place in chain.layered
-        if chain.segments[place].buffers.w is not None
-    )
+def segments(chain: Chain, table: KernelTable, below: frozenset[int] = frozenset()) -> list[SegmentChoice]:
+    """Choices of the segments of layers that have parameters and alternatives in their table (`KernelTable.of`)."""
+    own = [(place, chain.segments[place]) for place in chain.layered]
+    tables = [(place, table.of(op.subgraph, below)) for place, op in own if op.buffers.w is not None]
+    every = (SegmentChoice(chain, place, found.alternatives) for place, found in tables if found is not None)
     return [choice for choice in every if choice.alternatives]

@@ -17,7 +17,7 @@ from ...device.dry_run import RecordingDevice
 from ...device.timing import in_turn
 from ...errors import OutOfMemoryError
 from ...ops.engine.chain import timed
-from ...ops.engine.segments import Segment
+from ...ops.engine.segments import KernelTable
 from ..kernelwise.chain import Chain
 from . import plan_cache
 from .candidates import Choice, Variant, products, segments
@@ -30,7 +30,7 @@ WORTH = 3_000_000
 
 
 def tune(
-    chain: Chain, alternatives: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None
+    chain: Chain, table: KernelTable, below: frozenset[int], stored: NetPlan | None, say: Callable[[str], None] | None
 ) -> NetPlan | None:
     """Choose the segments of a chain that compute layers alone, and the tiles of their products, for the samples that
     it holds. Returns None if the device's times mean nothing, or no choice is worth timing.
@@ -38,7 +38,8 @@ def tune(
     For fewer samples, in an epoch's last batch, the same segments are used with the cost model's tiles. Timing
     overwrites activations and gradients, but not parameters, momentum and the log of steps.
 
-    alternatives : other segments that may replace a segment. say : called when timing begins and ends.
+    table, below : table of the chain's segments, with their alternatives, and layers on the rung below.
+    say : called when timing begins and ends.
     stored : plan of the resumed run, whose choices are used without timing.
     """
     device = chain.device
@@ -55,7 +56,7 @@ def tune(
     tuner = (DryTuner if isinstance(device, RecordingDevice) else Tuner)(chain, device.hardware, stored, say)
     # Known segments are bound first, so that only the tiles of segments in use are timed. The other segments are timed
     # with their best tiles.
-    every = [choice for choice in segments(chain, alternatives) if choice.work >= WORTH]
+    every = [choice for choice in segments(chain, table, below) if choice.work >= WORTH]
     unknown = [choice for choice in every if not tuner.follow(choice)]
     for tiles in products(chain, chain.multiplying):
         tuner.settle(tiles)
