@@ -16,7 +16,7 @@ from segments_here import for_layers
 from warpladder.device import Device, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
-from warpladder.ops.conv2d.few_inputs.few_inputs import PooledGradient
+from warpladder.ops.conv2d.few_inputs.few_inputs import RowsGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
 from warpladder.ops.conv2d.gradients import TILES, Gradients, WeightGradient
 from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
@@ -310,10 +310,35 @@ def test_layers_that_it_refuses() -> None:
     assert not any(GemmConv2d.takes(subgraph(layers, (3, 8, 8), 5, H200)) for layers in refused)
 
 
-def test_winners_are_read_only_where_a_thread_can_keep_all_weights() -> None:
-    assert PooledGradient.supports(FusedConv((3, 32, 32), (8, 32, 32), ConvWindow(3, 1, 1)), H200)
-    for read, k, stride in (((4, 32, 32), 3, 1), ((3, 32, 32), 3, 2), ((3, 256, 256), 3, 1)):
-        assert not PooledGradient.supports(FusedConv(read, read, ConvWindow(k, stride, 1)), H200)
+def test_rows_are_read_only_where_a_lane_can_keep_the_weights_of_a_channel() -> None:
+    for c, k, stride in ((3, 3, 1), (4, 3, 1), (3, 3, 2), (1, 7, 3), (4, 7, 1)):
+        assert RowsGradient.supports(FusedConv((c, 32, 32), (8, 32, 32), ConvWindow(k, stride, 1)), H200)
+    for read, k in (((5, 32, 32), 3), ((3, 32, 32), 9), ((3, 32, 4096), 3)):
+        assert not RowsGradient.supports(FusedConv(read, read, ConvWindow(k, 1, 1)), H200)
+
+
+#: First layers of few channels: the input, and the layers.
+ROWS: list[tuple[Shape, tuple[Layer, ...]]] = [
+    ((3, 9, 11), (Conv2d(out_channels=5, kernel_size=3, padding=1), R)),
+    ((1, 28, 28), (Conv2d(out_channels=6, kernel_size=5, padding=2), R, P)),
+    ((2, 13, 40), (Conv2d(out_channels=33, kernel_size=3, stride=2),)),
+    ((4, 8, 9), (Conv2d(out_channels=17, kernel_size=3), R, P)),
+    ((1, 19, 7), (Conv2d(out_channels=8, kernel_size=7, stride=3, padding=3), R)),
+    ((3, 12, 70), (Conv2d(out_channels=40, kernel_size=5, stride=2, padding=1), R, P)),
+    ((4, 9, 10), (Conv2d(out_channels=3, kernel_size=7, stride=2, padding=3), R, P)),
+    ((1, 5, 5), (Conv2d(out_channels=1, kernel_size=1),)),
+]
+
+
+@emulated
+@pytest.mark.parametrize(("read", "layers"), ROWS)
+@pytest.mark.parametrize(("n", "processors"), [(2, 132), (6, 1)])
+@pytest.mark.by_day("2-132-read0", "6-1-read1", "2-132-read4", "6-1-read6")
+def test_weight_gradients_row_by_row(read: Shape, layers: tuple[Layer, ...], n: int, processors: int) -> None:
+    """Any window, stride, padding and number of outputs, through a ReLU and a pool; in few parts and in many."""
+    conv = FusedConv.of(layers, (read[0], read[1], read[2]))
+    assert RowsGradient.supports(conv, H200)
+    check(sized(processors), GemmConv2d, layers, read, 7, n, False, 256)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_cnn_keeps_its_kernels_at_few_images(batch: int) -> None:
     with GraphedTrainer(net, config, drawn_case.state, device, TABLE) as trainer:
         trainer.load(drawn_case.dataset)
         names = {call.name.partition("<")[0] for part in trainer.parts() for call in trainer.program(part)}
-    assert "correlate_few" in names and "correlate_few_images" not in names
+    assert "correlate_rows" in names and "correlate_few_images" not in names
 
 
 @pytest.mark.slow

@@ -335,7 +335,7 @@ MULTIPLYING = (
     "narrow.cu", "narrow_weights.cu", "few_pixels.cu", "few_pixels_weights.cu",
 )  # fmt: skip
 #: Of a first layer with sums of 32 terms at most, and few FLOPs beside the others': which of y and dw they compute.
-FEW = {"convolve_few", "correlate_few", "correlate_argmax", "correlate_few_images"}
+FEW = {"convolve_few", "correlate_rows", "correlate_few_images"}
 #: Nets, how many products multiply-adds compute for their first layer, and for a last one together with the loss.
 LEFT = {CNN: (0, 3), NARROW: (0, 0), MIXED: (0, 0), ENDS: (2, 3), cnn(): (2, 3), autoencoder(): (0, 0)}
 

@@ -7,7 +7,7 @@ from ...nets import Conv2d, MaxPool2d, Upsample2d
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches
 from ..engine.segments import Operands, Segment
-from .few_inputs.few_inputs import FewConvolution, FewGradient, PooledGradient
+from .few_inputs.few_inputs import FewConvolution, RowsGradient
 from .gradients import Gradients, IncomingGradient, WeightGradient
 from .problem import FusedConv
 from .products import GemmConvolution, Geometry, pack
@@ -25,7 +25,7 @@ class GemmConv2d(Segment):
         self.conv = conv = FusedConv.of(subgraph.layers, buffers.x.shape[1:])
         is_first = not conv.upsamples and buffers.dx is None
         self.argmax: Array | None = None
-        self.few: FewGradient | PooledGradient | None = None
+        self.rows: RowsGradient | None = None
         self.forward_pass: GemmConvolution | FewConvolution
         if is_first and FewConvolution.supports(conv):
             self.forward_pass = FewConvolution(self, conv)
@@ -37,11 +37,8 @@ class GemmConv2d(Segment):
             return
         if conv.pool:
             self.argmax = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
-        if is_first and conv.pool and PooledGradient.supports(conv, device.limits):
-            self.few = PooledGradient(self, conv, capacity)
-        elif is_first and not conv.pool and FewGradient.supports(conv):
-            self.few = FewGradient(self, conv, capacity)
-        if self.few is not None:
+        if is_first and RowsGradient.supports(conv, device.limits):
+            self.rows = RowsGradient(self, conv, capacity)
             return
         self.incoming = IncomingGradient(self, conv.written, capacity, conv.pool)
         self.weight_gradient = WeightGradient(self, conv, capacity)
@@ -73,11 +70,8 @@ class GemmConv2d(Segment):
         t, n = self.buffers, part.n
         to = Gradients(t.dw, t.db)
         y = t.y if self.conv.relu and not self.operands.dy_is_masked else None
-        if isinstance(self.few, FewGradient):
-            return self.few.launches(n, t.x, t.dy, y, to)
-        if isinstance(self.few, PooledGradient):
-            assert self.argmax is not None
-            return self.few.launches(n, t.x, t.dy, self.argmax, to)
+        if self.rows is not None:
+            return self.rows.launches(n, t.x, t.dy, y, self.argmax, to)
         found, gradient, rows = self.incoming.launches(n, t.dy, y, self.argmax)
         read, other = (gradient, t.x) if self.conv.upsamples else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, self.incoming.sums, rows, to)

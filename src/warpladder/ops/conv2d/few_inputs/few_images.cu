@@ -1,7 +1,7 @@
 // The weight gradient of few inputs, a ReLU and a 2 x 2 pool, for a few images, in one launch with the update.
 // Launched by `FewImagesGradient` of few_inputs.py.
 //
-// As in sparse.cu only the neighbourhoods of argmax pixels are read. But a block has all windows of its outputs, a
+// Only the neighbourhoods of argmax pixels are read. But a block has all windows of its outputs, a
 // thread for each, and so complete sums, without partials and without a launch that adds them.
 // instance: correlate_few_images<3, 3>
 #include "async.cuh"

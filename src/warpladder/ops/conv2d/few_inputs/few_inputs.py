@@ -6,11 +6,11 @@ from typing import NamedTuple
 from ....device import Array, Limits
 from ...engine.kernels import Launches, OnDevice, ceil_div
 from ..gradients import Gradients, columns, finish
-from ..problem import FusedConv, Image
+from ..problem import FusedConv
 
 FEW = Path(__file__).with_name("few.cu")
 PACKED = Path(__file__).with_name("few_packed.cu")
-SPARSE = Path(__file__).with_name("sparse.cu")
+ROWS = Path(__file__).with_name("rows.cu")
 IMAGES = Path(__file__).with_name("few_images.cu")
 #: Most weights of an output: a thread holds them all.
 MOST = 32
@@ -18,21 +18,14 @@ MOST = 32
 OUTPUTS, LEAST, THREADS = 64, 8, 128
 #: As in few_images.cu: outputs and threads of a block; and largest number of images whose windows a block computes.
 TOGETHER, WINDOWS, IMAGES_AT_MOST = 2, 256, 4
-#: Fewest windows of a range of `PooledGradient`, and their unit: half as many as a warp holds.
-SHORTEST = 16
+#: As in rows.cu: warps of a block, and bytes of its rows of dy; and the largest side of a window.
+WARPS, TURNED, SIDE = 8, 8 * 32 * 33 * 4, 7
 
 
-def is_short(conv: FusedConv, any_stride: bool = False) -> bool:
-    """True if each sum has at most MOST terms, and the stride is 1 or `any_stride`."""
+def is_short(conv: FusedConv) -> bool:
+    """True if each sum has at most MOST terms, and the stride is 1."""
     k, stride, _ = conv.window
-    return (any_stride or stride == 1) and conv.read[0] * k * k <= MOST
-
-
-def lines_of(written: Image, k: int, windows: int) -> int:
-    """Largest number of rows of a padded image that `windows` consecutive 2 x 2 windows of y read."""
-    down, across = written[1] // 2, written[2] // 2
-    rows = windows // across if windows % across == 0 else 1 if across % windows == 0 else (windows - 2) // across + 2
-    return 2 * min(rows, down) + k - 1
+    return stride == 1 and conv.read[0] * k * k <= MOST
 
 
 class FewConvolution:
@@ -64,84 +57,73 @@ class FewConvolution:
         return [kernel.bind(grid, THREADS, *arrays, n, h, width, o, high, wide, padding, chunk)]
 
 
-class FewGradient:
-    """Kernel for dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if
-    any.
-    """
+class RowsPlan(NamedTuple):
+    """Split of `RowsGradient`: images of a part, ranges of an image's rows, rows of a range, and parts."""
 
-    def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
-        self.device, self.conv, outputs = owner.device, conv, conv.written[0]
-        self.most = min(capacity, ceil_div(4 * owner.device.limits.multiprocessors, outputs))
-        self.partials = owner.scratch((self.most * outputs * columns(conv.read[0], conv.window.k),))
-        self.sums = owner.scratch((self.most, outputs))
-
-    @staticmethod
-    def supports(conv: FusedConv) -> bool:
-        return is_short(conv, any_stride=True)
-
-    def launches(self, n: int, x: Array, dy: Array, y: Array | None, to: Gradients) -> Launches:
-        """Launches that fill dw and db. y : output of a ReLU whose mask applies to dy; None without one."""
-        (c, h, w), (o, high, wide), (k, stride, padding) = self.conv.read, self.conv.written, self.conv.window
-        each = ceil_div(n, self.most)
-        parts = ceil_div(n, each)
-        kernel = self.device.kernel(FEW, f"correlate_few<{c}, {k}>")
-        shape = n, h, w, o, high, wide, stride, padding, each
-        product = kernel.bind((o, parts), 256, x, dy, y, self.partials, self.sums, *shape)
-        return [product, finish(self.device, (self.partials, parts), (self.sums, parts), (o, c, k, 1), to)]
-
-
-class PooledPlan(NamedTuple):
-    """Split of `PooledGradient`: warps of a block, images of a part, ranges of an image, windows of a range, parts."""
-
-    warps: int
     images: int
     ranges: int
-    windows: int
+    rows: int
     parts: int
 
 
-class PooledGradient:
-    """Kernel for dw and db of few input channels, a ReLU and a 2 x 2 pool; it reads only the argmax pixels' patches."""
+class RowsGradient:
+    """Kernel for dw and db of a convolution of at most 4 channels, through the ReLU and pool after it, if any."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
         self.device, self.conv = owner.device, conv
-        many = 2 * self.device.limits.multiprocessors
+        (c, _, _), (outputs, _, wide), (k, stride, _) = conv.read, conv.written, conv.window
+        self.channels = c if c * k * k <= MOST else 1  # of a block
+        self.lanes = 8 if outputs <= 8 else 16 if outputs <= 16 else 32
+        pixels = 8 if stride == 1 else 4  # of a lane at a time, as in rows.cu
+        self.pitch = (ceil_div(wide, pixels) - 1) * pixels * stride + ceil_div((pixels - 1) * stride + k, 4) * 4
+        many = 4 * self.device.limits.multiprocessors
         most = max(self._plan(n).parts for n in {*range(1, min(capacity, many) + 1), capacity})
-        self.partials = owner.scratch((most * conv.written[0] * columns(conv.read[0], conv.window.k),))
-        self.sums = owner.scratch((most, conv.written[0]))
+        self.partials = owner.scratch((most * outputs * columns(c, k),))
+        self.sums = owner.scratch((most, outputs))
 
     @staticmethod
     def supports(conv: FusedConv, limits: Limits) -> bool:
-        """True if a thread can hold an output's weights, and shared memory an image."""
-        lines = conv.read[1] + 2 * conv.window.padding
-        return is_short(conv) and _shared(conv, lines, 8) <= limits.shared_opt_in
+        """True if a lane can hold an output's weights of one channel, and shared memory the rows of a range."""
+        (c, _, _), (_, high, wide), (k, stride, _) = conv.read, conv.written, conv.window
+        lines, pitch = (min(high, WARPS) - 1) * stride + k, (wide + 8) * stride + k + 4
+        image = 4 * (c if c * k * k <= MOST else 1) * lines * pitch
+        return c <= 4 and k <= SIDE and not conv.upsamples and image + TURNED <= limits.shared_opt_in
 
-    def _plan(self, n: int) -> PooledPlan:
-        processors, (o, high, wide) = self.device.limits.multiprocessors, self.conv.written
-        windows, warps = (high // 2) * (wide // 2), ceil_div(o, 32)  # of an image
-        ranges = min(ceil_div(windows, SHORTEST), ceil_div(8 * processors, n * warps))
-        each = ceil_div(ceil_div(windows, ranges), SHORTEST) * SHORTEST
-        ranges = ceil_div(windows, each)
-        # Warps that share an image and leave a block for each multiprocessor.
-        most = max(1, min(8, n * warps * ranges // processors))
-        images = ceil_div(n, 2 * processors)
-        return PooledPlan(ceil_div(warps, ceil_div(warps, most)), images, ranges, each, ceil_div(n, images) * ranges)
+    def _plan(self, n: int) -> RowsPlan:
+        """Several blocks for each multiprocessor, whose warps have equally many rows."""
+        processors, (outputs, high, _) = self.device.limits.multiprocessors, self.conv.written
+        blocks = ceil_div(outputs, self.lanes) * self.conv.read[0] // self.channels  # of a part
+        ranges = min(ceil_div(high, WARPS), ceil_div(3 * processors, n * blocks))
+        rows = ceil_div(ceil_div(high, ranges), WARPS) * WARPS
+        ranges, images = ceil_div(high, rows), ceil_div(n, 4 * processors)
+        return RowsPlan(images, ranges, rows, ceil_div(n, images) * ranges)
 
-    def launches(self, n: int, x: Array, dy: Array, argmax: Array, to: Gradients) -> Launches:
-        """Launches that fill dw and db from x[:n], the max pool's gradient dy[:n] and its argmax indices."""
-        plan, (c, h, w), written, (k, _, padding) = self._plan(n), self.conv.read, self.conv.written, self.conv.window
-        lines = lines_of(written, k, plan.windows)
-        kernel = self.device.kernel(SPARSE, f"correlate_argmax<{c}, {k}>")
-        shape = n, h, w, *written, padding, plan.images, plan.ranges, plan.windows, lines
-        grid, block = (plan.parts, ceil_div(written[0], 32 * plan.warps)), 32 * plan.warps
-        shared = _shared(self.conv, lines, plan.warps)
-        product = kernel.bind(grid, block, x, dy, argmax, self.partials, self.sums, *shape, shared=shared)
-        sums = self.sums, plan.parts
-        return [product, finish(self.device, (self.partials, plan.parts), sums, (written[0], c, k, 1), to)]
+    def launches(self, n: int, x: Array, dy: Array, y: Array | None, argmax: Array | None, to: Gradients) -> Launches:
+        """Launches that fill dw and db from x[:n] and dy[:n].
+
+        y : output of a ReLU whose mask applies to dy; None without one. argmax : of the pool, whose gradient dy is.
+        """
+        plan, (c, h, w), written, (k, stride, padding) = (
+            self._plan(n),
+            self.conv.read,
+            self.conv.written,
+            self.conv.window,
+        )
+        after = "POOL" if argmax is not None else "PLAIN" if y is None else "RELU"
+        kernel = self.device.kernel(ROWS, f"correlate_rows<{self.channels}, {k}, {stride}, {after}, {self.lanes}>")
+        lines = (min(plan.rows, written[1]) - 1) * stride + k
+        shape = n, c, h, w, *written, padding, plan.images, plan.ranges, plan.rows, lines, self.pitch
+        grid = plan.parts, ceil_div(written[0], self.lanes), c // self.channels
+        arguments = x, dy, y, argmax, self.partials, self.sums, *shape
+        product = kernel.bind(grid, 32 * WARPS, *arguments, shared=4 * self.channels * lines * self.pitch + TURNED)
+        return [
+            product,
+            finish(self.device, (self.partials, plan.parts), (self.sums, plan.parts), (written[0], c, k, 1), to),
+        ]
 
 
 class FewImagesGradient:
-    """Kernel for dw and db like `PooledGradient`, for up to IMAGES_AT_MOST images: one launch, which can update."""
+    """Kernel for dw and db like `RowsGradient`, with a pool, for up to IMAGES_AT_MOST images: one launch, which can update."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
         self.device, self.conv = owner.device, conv
@@ -163,8 +145,3 @@ def _padded(conv: FusedConv) -> int:
     """Bytes of a padded float32 image."""
     (c, h, w), padding = conv.read, conv.window.padding
     return 4 * c * (h + 2 * padding) * (w + 2 * padding)
-
-
-def _shared(conv: FusedConv, lines: int, warps: int) -> int:
-    """Bytes of shared memory of a block of `correlate_argmax` that holds `lines` rows of an image."""
-    return 4 * conv.read[0] * lines * (conv.read[2] + 2 * conv.window.padding) + warps * 32 * 33 * 5

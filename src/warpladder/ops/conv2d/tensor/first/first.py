@@ -6,9 +6,8 @@ from typing import NamedTuple
 from .....device import Array
 from ....engine.kernels import Launches, OnDevice, ceil_div
 from ....engine.segments import Segment
-from ...few_inputs.few_inputs import lines_of
 from ...gradients import Gradients, columns, finish
-from ...problem import FusedConv
+from ...problem import FusedConv, Image
 from ..algorithm import ConvAlgorithm, ConvProblem
 from ..formats import HALF_FORMATS, FactorFormat
 
@@ -55,6 +54,13 @@ def _shared_weights(conv: FusedConv, lines: int, kind: FactorFormat, stages: int
     _, plane = _pitches(conv, lines)
     corners = ceil_div((high // 2) * (across // 2), WINDOWS) * WINDOWS
     return stages * STAGE + 4 * (kind.copies * c * plane + c * lines * (wide + 2 * padding) + corners)
+
+
+def lines_of(written: Image, k: int, windows: int) -> int:
+    """Largest number of rows of a padded image that `windows` consecutive 2 x 2 windows of y read."""
+    down, across = written[1] // 2, written[2] // 2
+    rows = windows // across if windows % across == 0 else 1 if across % windows == 0 else (windows - 2) // across + 2
+    return 2 * min(rows, down) + k - 1
 
 
 class FirstConvolution:

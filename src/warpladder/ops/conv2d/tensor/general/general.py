@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ....engine.kernels import Launches
 from ....engine.segments import Segment
-from ...few_inputs.few_inputs import FewConvolution, FewGradient, FewImagesGradient, PooledGradient
+from ...few_inputs.few_inputs import FewConvolution, FewImagesGradient, RowsGradient
 from ...gradients import Gradients, IncomingGradient
 from ...products import Geometry
 from ..algorithm import ConvAlgorithm, ConvProblem
@@ -35,18 +35,12 @@ class GeneralGradients:
         it.
         """
         t, argmax, relu_output, conv, limits = self.buffers, self.argmax, self.relu_output, self.conv, problem.limits
-        pooled: FewImagesGradient | PooledGradient
-        if argmax is not None:
-            if FewImagesGradient.supports(conv, problem.capacity, limits):
-                pooled = FewImagesGradient(owner, conv)
-            elif PooledGradient.supports(conv, limits):
-                pooled = PooledGradient(owner, conv, problem.capacity)
-            else:
-                return None
-            return lambda n, to: pooled.launches(n, t.x, t.dy, argmax, to)
-        if not conv.pool and FewGradient.supports(conv):
-            few = FewGradient(owner, conv, problem.capacity)
-            return lambda n, to: few.launches(n, t.x, t.dy, relu_output, to)
+        if argmax is not None and FewImagesGradient.supports(conv, problem.capacity, limits):
+            images = FewImagesGradient(owner, conv)
+            return lambda n, to: images.launches(n, t.x, t.dy, argmax, to)
+        if RowsGradient.supports(conv, limits):
+            rows = RowsGradient(owner, conv, problem.capacity)
+            return lambda n, to: rows.launches(n, t.x, t.dy, relu_output, argmax, to)
         return None
 
     def launches(self, n: int, to: Gradients) -> Launches:
