@@ -133,6 +133,12 @@ def test_layers_are_compared_between_common_boundaries(
     assert faster_below(frozenset(range(4)), own, below) == found
 
 
+def test_another_data_set_is_bound() -> None:
+    trainer = loaded(clock(on_tensor))
+    trainer.load(case(NET, CONFIG, seed=2, samples=23).dataset)
+    assert trainer.samples == 23 and trainer.below == trainer.computing
+
+
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("net", [NET, RESIDUAL], ids=lambda net: net.name)
 @pytest.mark.parametrize("below", [{0, 1, 2}, {3, 4}, {4, 5, 8, 9}, {0, 1, 2, 3, 4, 5, 6, 7}, {10}])

@@ -79,11 +79,12 @@ class GraphedTrainer(KernelTrainer):
         hardware, stored, known = self.device.hardware, self.tuned, self._known_division(dataset)
         if isinstance(self.device, RecordingDevice):
             known = self.below
-        elif known is None:
+        divides = known is None
+        if known is None:
             assert hardware is not None
             known = self._divide(dataset, stored)
             plan_cache.write(self._division_key(dataset), NetPlan(hardware, (), (), tuple(sorted(known))))
-        if self.chain is None or self.below != known:
+        if not (divides and self.below == known and self.chain is not None):
             self._bind(dataset, known, stored)
         if self.table.below is not None and hardware is not None:
             self.tuned = replace(self.tuned or NetPlan(hardware, (), ()), below=tuple(sorted(known)))
