@@ -154,4 +154,4 @@ def test_every_division_trains_alike(net: Net, below: set[int]) -> None:
     np.testing.assert_allclose(logs[0].loss, logs[1].loss, rtol=2e-5)
     np.testing.assert_allclose(trainer.state().params, reference.state().params, atol=3e-6)
     predicted = [each.predict(drawn.dataset.test_x, drawn.dataset.scale) for each in (trainer, reference)]
-    np.testing.assert_allclose(*predicted, atol=2e-5)
+    np.testing.assert_allclose(predicted[0], predicted[1], atol=2e-5)

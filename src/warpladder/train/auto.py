@@ -24,6 +24,9 @@ AUTO = "auto"
 #: and each layer of longer chains; and seconds of a FLOP.
 GRAPH_STEPS, GRAPH_BASE, GRAPH_LAYER, GRAPH_FLOP = {1: 5.2, 2: 9.9}, 3.5, 9.0, 4e-14
 
+#: Seconds of a FLOP of the rung tensor on Linear layers; its steps take no longer than graph's.
+TENSOR_FLOP = 2e-14
+
 #: Seconds to start the rung persistent where its kernel is not compiled yet: without and for each layer.
 PERSISTENT_START, PERSISTENT_LAYER = 4.5, 0.5
 
@@ -55,7 +58,8 @@ def costs() -> tuple[Cost, ...]:
     return (
         Cost("numpy", 0.03, 3e-4, 1.1e-11, 5e-9, 5e-11),
         Cost("native", 10.0, 3e-5, 6.5e-12 / cores(), 0.0, 1.3e-11 / cores()),
-        Cost("graph", 4.0, 3e-5, 4e-13, 0.0, 4e-13),
+        Cost("graph", 4.0, 1e-4, 4e-14, 0.0, 3e-14),
+        Cost("tensor", 7.0, 1e-4, TENSOR_FLOP, 0.0, 1.5e-14),
     )
 
 
@@ -72,10 +76,14 @@ def costs_of(net: Net, config: TrainConfig, samples: int) -> tuple[Cost, ...]:
     if gpu is None:
         return found
     layers, graph, ours = _steps_on(gpu, net, config, samples)
-    with_graph = (replace(each, step=graph, flop=0.0) if each.rung == "graph" else each for each in found)
+    flops = {"graph": GRAPH_FLOP, "tensor": TENSOR_FLOP}
+    work = config.batch(samples) * net.train_flops
+    calibrated = tuple(
+        replace(each, step=graph + work * flops[each.rung], flop=0.0) if each.rung in flops else each for each in found
+    )
     if ours is None:
-        return tuple(with_graph)
-    return (*with_graph, Cost("persistent", PERSISTENT_START + PERSISTENT_LAYER * layers, ours, 0.0, 0.0))
+        return calibrated
+    return (*calibrated, Cost("persistent", PERSISTENT_START + PERSISTENT_LAYER * layers, ours, 0.0, 0.0))
 
 
 def _peaks() -> Peaks | None:
@@ -86,13 +94,15 @@ def _peaks() -> Peaks | None:
 
 
 def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[int, float, float | None]:
-    """Layers of a chain of Linear layers, and seconds of a step of graph and of persistent; None if no plan fits."""
+    """Layers of a chain of Linear layers, and seconds of a step of graph without its FLOPs and of persistent; None if
+    no plan fits.
+    """
     from ..device.limits import Limits
     from ..trainers.persistent.plan import CLOCK, layers, plans
 
     chain, batch = layers(net), config.batch(samples)
     count, capability = len(chain), (int(gpu.capability[0]), int(gpu.capability[1]))
-    graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count) * 1e-6 + batch * net.train_flops * GRAPH_FLOP
+    graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count) * 1e-6
     limits = Limits(
         "this GPU", multiprocessors=gpu.multiprocessors, cluster=16 if capability[0] >= 9 else 1,
         shared_opt_in=SHARED.get(capability, OTHERS_SHARED) << 10,
@@ -127,7 +137,9 @@ def fastest(
 
 def _each_step(cost: Cost) -> str:
     """Time of a step where it is calibrated for the net, as text."""
-    return "" if cost.flop or cost.rung not in ("graph", "persistent") else f", {1e6 * cost.step:.3g} µs a step"
+    return (
+        "" if cost.flop or cost.rung not in ("graph", "tensor", "persistent") else f", {1e6 * cost.step:.3g} µs a step"
+    )
 
 
 def _about(seconds: float) -> str:
