@@ -22,6 +22,7 @@ from warpladder.machine import facts as machine
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, params
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
+from warpladder.trainers.kernelwise.where import open_device
 
 TURNS = 7
 R, P, F = ReLU(), MaxPool2d(2), Flatten()
@@ -75,7 +76,7 @@ def microseconds(trainer: Trainer, epoch: int, samples: int, steps: int) -> floa
 def main() -> None:
     """Print a table."""
     facts = machine.facts()
-    print(f"{facts.get('gpu') or facts}\n\n| net, batch | {' | '.join(RUNGS)} | layers by graph's kernels |")
+    print(f"{open_device(None).name}, {facts['cpu']}, {facts['packages'].get('cuda-bindings')}\n\n| net, batch | {' | '.join(RUNGS)} | layers by graph's kernels |")
     print("| --- " * (len(RUNGS) + 2) + "|")
     for net, batch in CASES:
         data, config = made_up(net), TrainConfig(batch_size=batch, learning_rate=0.01, drop_last=True)

@@ -524,7 +524,8 @@ def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
     rival: set[tuple[Path, str]] = set()
     for below in (trainer.computing, frozenset[int]()) if table.below is not None and not known else ():
         trainer.below = below
-        rival |= set(trainer.kernels_of_predicting(drawn.dataset.test_x, drawn.dataset.scale))
+        told_below = trainer.kernels_of_predicting(drawn.dataset.test_x, drawn.dataset.scale)
+        rival |= {(sources.read(path).path, name) for path, name in told_below}
     assert len(wanted) == len(set(wanted)) and set(asked) <= set(wanted) <= set(asked) | rival
 
 

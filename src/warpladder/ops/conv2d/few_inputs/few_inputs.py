@@ -123,7 +123,7 @@ class RowsGradient:
 
 
 class FewImagesGradient:
-    """Kernel for dw and db like `RowsGradient`, with a pool, for up to IMAGES_AT_MOST images: one launch, which can update."""
+    """Kernel for dw and db before a pool, for up to IMAGES_AT_MOST images: one launch, which can update."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
         self.device, self.conv = owner.device, conv
