@@ -373,7 +373,8 @@ def test_its_memory_is_told_and_let_go_at_once(net: Net, hardware: str | None) -
             assert sum(trainer.memory().values()) == sum(device.held.values()) > sum(before.values())
             found = trainer.tuned.records if trainer.tuned is not None else ()
             assert bool(found) == (hardware is not None and net is MLP) and {record.op for record in found} <= {
-                "TensorLinear"
+                "TensorLinear",
+                "GemmLinear",  # of the rung below: with a clock that counts launches it has fewer
             }
             trainer.close()
             assert device.held == before | dict.fromkeys(device.held.keys() - before.keys(), 0)
