@@ -76,7 +76,8 @@ def microseconds(trainer: Trainer, epoch: int, samples: int, steps: int) -> floa
 def main() -> None:
     """Print a table."""
     facts = machine.facts()
-    print(f"{open_device(None).name}, {facts['cpu']}, {facts['packages'].get('cuda-bindings')}\n\n| net, batch | {' | '.join(RUNGS)} | layers by graph's kernels |")
+    print(f"{open_device(None).name}, {facts['cpu']}, cuda-bindings {facts['packages'].get('cuda-bindings')}\n")
+    print(f"| net, batch | {' | '.join(RUNGS)} | layers by graph's kernels |")
     print("| --- " * (len(RUNGS) + 2) + "|")
     for net, batch in CASES:
         data, config = made_up(net), TrainConfig(batch_size=batch, learning_rate=0.01, drop_last=True)
