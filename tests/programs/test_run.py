@@ -276,6 +276,9 @@ def test_a_correct_program_passes_the_check(programs):
         ('#include "mine.h"\nint main() {}', r"program.cu:1: there is no header mine.h; -I names its folder"),
         ("int main() {\n nothing(); }", r"program.cu:2: 'nothing' was not declared"),
         ("int other(); int main() { return other(); }", "calls other"),
+        ("#include <cooperative_groups.h>\n__global__ void k() {\nauto block = cooperative_groups::this_thread_block();\n"
+         "cooperative_groups::tiled_partition<64>(block).sync(); }\nint main() { k<<<1, 64>>>(); }",
+         "kernel k: a tile of more than 32 threads at program.cu:4"),
         ('__global__ void k(int* x) { asm("szext.wrap.u32 %0, 1, 2;" : "=r"(*x)); }\nint main() { int* x; cudaMalloc(&x, 4); '
          "k<<<1, 1>>>(x); }", "kernel k: PTX szext.wrap.u32 at program.cu:1 has no body here"),
     ],

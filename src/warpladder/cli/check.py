@@ -83,7 +83,11 @@ def check(
         if description is None:
             if not (is_list or as_json or is_toml) and has_main(file):
                 has_limit = context.get_parameter_source("timeout") is not ParameterSource.DEFAULT
-                context.exit(_run(file, timeout, has_limit, counted))
+                try:
+                    context.exit(_run(file, timeout, has_limit, counted))
+                except KernelError as error:
+                    alone = f"its kernels can be checked without main(): warpladder check --list {file}"
+                    raise KernelError(f"{error}; {alone}") from None
             wrong = listed(file, as_json, is_toml=is_toml)
         modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
         outcome = _checked(description, modes, orders, seed, timeout) if description else None

@@ -132,7 +132,7 @@ class Signature:
             content = (np.uint64(value) if member.pointer else value).tobytes()
             if member.bits[1]:
                 content = _inserted(
-                    held[offset : offset + 8], value, member.bits, f"{wrong}{member} cannot hold {value}"
+                    bytes(held[offset : offset + 8]), value, member.bits, f"{wrong}{member} cannot hold {value}"
                 )
             held[offset : offset + len(content)] = content
         return np.frombuffer(bytes(held), f"V{len(held)}")[0]

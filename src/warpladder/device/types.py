@@ -198,7 +198,7 @@ def enumeration(dtype: np.dtype, values: tuple[int, ...]) -> np.dtype:
 
 def enumerators(dtype: np.dtype) -> tuple[int, ...]:
     """Values of an enum's dtype; () for other dtypes."""
-    return tuple((dtype.metadata or {}).get("enumerators", ()))
+    return tuple(dtype.metadata["enumerators"]) if dtype.metadata and "enumerators" in dtype.metadata else ()
 
 
 def has_pointers(kind: Type) -> bool:

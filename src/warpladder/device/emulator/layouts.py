@@ -180,7 +180,7 @@ class _Reader:
             except KernelError as error:
                 raise KernelError(f"has a member {name or 'without a name'} that {error}") from None
             alignment = max(alignment, part.number("alignment"), alone)
-            step = np.dtype(dtype).itemsize
+            step = dtype.itemsize
             for position, index in enumerate(np.ndindex(*shape)):
                 shown = "" if name in ("", "_M_elems") else f".{name}"  # std::array's member has no name of its own
                 path = shown + "".join(f"[{i}]" for i in index)
@@ -191,9 +191,9 @@ class _Reader:
                 ]  # fmt: skip
             if name and name not in fields:
                 fields[name] = (np.dtype((dtype, shape)), at)
-            elif np.dtype(dtype).names:  # a base, or an anonymous struct or union: its members are the struct's own
-                for each, (kind, offset, *_) in (np.dtype(dtype).fields or {}).items():
-                    fields.setdefault(each, (kind, at + offset))
+            elif dtype.names:  # a base, or an anonymous struct or union: its members are the struct's own
+                for each, (its_dtype, offset, *_) in (dtype.fields or {}).items():
+                    fields.setdefault(each, (its_dtype, at + offset))
         formats, offsets = [kind for kind, _ in fields.values()], [offset for _, offset in fields.values()]
         layout = {"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": max(size, 1)}
         return Type(np.dtype(layout), 1, alignment, tuple(inside))  # type: ignore[call-overload]
@@ -222,7 +222,7 @@ class _Reader:
         more, element = self._array(entry.type)
         return shape + more, element
 
-    def _member(self, at: int, plain: DebugEntry) -> tuple[object, list[Member], int]:
+    def _member(self, at: int, plain: DebugEntry) -> tuple[np.dtype, list[Member], int]:
         """dtype, numbers and pointers, and alignment of a member."""
         plain = self.plain(at)[0]
         if plain.tag in ("pointer_type", "reference_type"):
@@ -230,7 +230,7 @@ class _Reader:
             if any(each.pointer for each in target.members):
                 raise KernelError("points to structs with pointers in them, of which no array can be made")
             const = "const_type" in self.plain(plain.type)[1]
-            return np.uint64, [Member("", 0, self.name(plain.type), target, True, const)], 8
+            return np.dtype(np.uint64), [Member("", 0, self.name(plain.type), target, True, const)], 8
         kind = self.type(at)
         if kind.members or kind.dtype.kind == "V":
             return kind.dtype, list(kind.members), kind.alignment

@@ -116,7 +116,8 @@ def _separate(
     errors in these. Raises the first error of the kernel without other kernels if it needs such a declaration.
     """
     others = [other for other in readable(source) if other != definition(name)]
-    alone, left_out = without_kernels(source, others), ()
+    alone = without_kernels(source, others)
+    left_out: tuple[str, ...] = ()
     first = error if alone.text == source.text else None
     for _ in range(ATTEMPTS):
         try:

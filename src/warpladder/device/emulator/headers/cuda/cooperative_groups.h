@@ -231,9 +231,8 @@ class coalesced_group : public emulated::Lanes {
 inline coalesced_group coalesced_threads(EMU_HERE) { return coalesced_group(emu_converged(file, line)); }
 
 template <unsigned Size, class Parent = void> class thread_block_tile : public emulated::Lanes {
-    static_assert(Size <= 32, "a tile of more than 32 threads cannot be emulated");
     static_assert(Size && !(Size & (Size - 1)), "the size of a tile is a power of two");
-    static constexpr unsigned FULL = Size == 32 ? ~0u : (1u << (Size & 31)) - 1;
+    static constexpr unsigned FULL = Size >= 32 ? ~0u : (1u << (Size & 31)) - 1;
 
   public:
     thread_block_tile()
@@ -249,7 +248,10 @@ template <unsigned Size, class Parent = void> class thread_block_tile : public e
     static unsigned thread_rank() { return emulated::linear() & (Size - 1); }
 };
 
-template <unsigned Size> thread_block_tile<Size, thread_block> tiled_partition(const thread_block&) { return {}; }
+template <unsigned Size> thread_block_tile<Size, thread_block> tiled_partition(const thread_block&, EMU_HERE) {
+    if constexpr (Size > 32) emu_no_body("a tile of more than 32 threads", file, line);
+    return {};
+}
 template <unsigned Size, unsigned Whole, class P>
 thread_block_tile<Size, thread_block_tile<Whole, P>> tiled_partition(const thread_block_tile<Whole, P>& parent) {
     return thread_block_tile<Size, thread_block_tile<Whole, P>>(static_cast<const emulated::Lanes&>(parent));
