@@ -28,6 +28,7 @@ __global__ void inner(float* x) {
 __global__ void endless(float* x) {
     for (int k = 1; k >= 0; k /= 2) x[threadIdx.x] += k;
 }
+__global__ void together(int* x) { atomicAdd_system(x, 1); }
 int main(int, char** argv) {
     int what = atoi(argv[1]);
     float *m, *h, *d, out[N];
@@ -73,7 +74,10 @@ int main(int, char** argv) {
             cudaFree(d);
             fill<<<4, 256>>>(d, 5);
             break;
-        case 12: endless<<<1, 32>>>(m);
+        case 12: endless<<<1, 32>>>(m); break;
+        case 13:
+            together<<<1, 32>>>((int*)m);
+            __sync_fetch_and_add((int*)m, 1);
     }
     cudaGetLastError();
     return 7 * (out[0] == -1);
@@ -82,20 +86,21 @@ int main(int, char** argv) {
 
 #: Kind and words of the fault by the program's argument; "" for a correct program.
 EXPECTED = {
-    0: ("not arrived", "at program.cu:27: kernel fill, launched at program.cu:24, changes managed memory m"),
+    0: ("not arrived", "at program.cu:28: kernel fill, launched at program.cu:25, changes managed memory m"),
     1: ("", ""),
     2: ("", ""),
-    3: ("not arrived", "at program.cu:37: cudaMemcpyAsync at program.cu:31 changes page-locked host memory h"),
+    3: ("not arrived", "at program.cu:38: cudaMemcpyAsync at program.cu:32 changes page-locked host memory h"),
     4: ("", ""),
     5: ("not arrived", "nothing has waited for it"),
     6: ("", ""),
     7: ("", ""),
     8: ("", ""),
-    9: ("unwritten", "232 of 1000 elements of device memory d of 4000 bytes (allocated at program.cu:21) that nothing has "
-        "written, the first of them number 768: kernel fill at program.cu:52 has 768 threads"),
+    9: ("unwritten", "232 of 1000 elements of device memory d of 4000 bytes (allocated at program.cu:22) that nothing "
+        "has written, the first of them number 768: kernel fill at program.cu:53 has 768 threads"),
     10: ("", ""),
-    11: ("out of bounds", "the memory was freed at program.cu:57"),
+    11: ("out of bounds", "the memory was freed at program.cu:58"),
     12: ("time limit", "is at program.cu:13"),
+    13: ("", ""),
 }  # fmt: skip
 
 

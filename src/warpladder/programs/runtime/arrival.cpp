@@ -119,13 +119,6 @@ void copy_queued(const Copy& c, bool to_host, Spot place) {
         closed(*a, uintptr_t(c.to), c.width, stream, std::string(c.call) + " at " + place_of(place.file, place.line));
 }
 
-// Sum of an allocation's bytes, each with its place.
-static uint64_t sum(const Allocation& a) {
-    uint64_t found = 0;
-    for (size_t at = 0; at < a.bytes; ++at) found = found * 0x9E3779B97F4A7C15u + ((unsigned char*)a.low)[at];
-    return found;
-}
-
 // Libraries wait for their work where the host needs its result.
 static bool is_of_library(const std::string& name) {
     for (const char* library : {"thrust", "cub", "cu"})
@@ -133,25 +126,22 @@ static bool is_of_library(const std::string& name) {
     return name.find("thrust::") != name.npos;
 }
 
-LaunchOrder::LaunchOrder(const Request& r) : r(r) {
-    for (unsigned i = 0; i < r.count; ++i) {
-        Allocation* a = find(r.pointers[i]);
-        if (a && !a->freed && a->mapped && a->type != cudaMemoryTypeDevice && !before.count(a)) before[a] = sum(*a);
-    }
-}
-void LaunchOrder::ended() {
+// Memory of the host that a kernel has written to; not what it and the host change together, by volatile accesses or
+// atomic operations of the whole system.
+void launch_queued(const Request& r, const std::vector<View>& views) {
     const void* stream = key(r.config.stream);
     queued(stream);
     if (is_of_library(r.name)) return host_waits(r.config.stream);
-    for (auto& [a, old] : before)
-        if (sum(*a) != old)
+    for (const View& view : views) {
+        Allocation* a = find((void*)view.low);
+        if (a && a->type != cudaMemoryTypeDevice && view.touched & 2 && !(view.touched & 4))
             closed(*a, a->low, a->bytes, stream, std::string("kernel ") + r.name + ", launched at "
                 + place_of(r.config.file, r.config.line) + ",");
+    }
 }
 #else
 void copy_queued(const Copy&, bool, Spot) {}
-LaunchOrder::LaunchOrder(const Request& r) : r(r) {}
-void LaunchOrder::ended() {}
+void launch_queued(const Request&, const std::vector<View>&) {}
 #endif
 
 // Reason why an address is closed, and its array; it is opened.

@@ -122,14 +122,7 @@ void stream_waits(cudaStream_t stream, const void* event);
 void copy_queued(const Copy& copy, bool to_host, Spot place);
 void open_arriving(bool open);  // to kernels and copies
 std::string on_its_way(const void* address, std::string& array);
-struct LaunchOrder {  // of one launch: it is built before the kernel runs
-    explicit LaunchOrder(const Request& request);
-    void ended();
-
-  private:
-    const Request& r;
-    std::map<Allocation*, uint64_t> before;  // sums of the memory that the host can reach
-};
+void launch_queued(const Request& request, const std::vector<View>& views);
 
 // device.cpp: number by name in the description of the GPU
 double fact(const char* name);

@@ -263,7 +263,6 @@ EMU_EXPORT void emu_start(const Request& r) {
     launch.threads = threads ? threads : 1, launch.views = uint32_t(seen.size()), launch.view = seen.data();
     launch.code = (const void*)r.run, launch.lets_leave = 1;
     open_memory(true);
-    LaunchOrder order(r);
 #ifdef EMU_CHECK
     host().running = r.name, launch.watched = 2;
     watch_launch();
@@ -271,7 +270,7 @@ EMU_EXPORT void emu_start(const Request& r) {
     is_launching = true;
     int faults = emu_launch(&launch);
     overruns(r);
-    order.ended();
+    launch_queued(r, seen);
     open_memory(false);
     StreamOfGraph children_of(c.stream);
 #ifdef EMU_COUNT

@@ -79,7 +79,8 @@ struct View {
     const char* name;
     uint32_t element, constant;  // bytes of an element; 1 for a pointer to const
     uint32_t symbol;             // 1 for a __constant__ variable
-    // 1 if a thread has read it, 2 if one has written to it, 3 for both; set by a checked launch alone
+    // sum of 1 if a thread has read it, 2 if one has written to it, 4 if by volatile or system-wide atomic accesses;
+    // set by a checked launch alone
     mutable uint32_t touched;
     // of floating point numbers: 8 double, 4 float, 3 bfloat16, 2 half; 0 of others
     uint32_t floats;
