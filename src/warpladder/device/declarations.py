@@ -304,9 +304,9 @@ def _compiled_type(source: KernelSource, kernel: str, number: int, where: str) -
 
     try:
         found = parameter_types(source, kernel)[number]
-    except WarpladderError as error:
+    except WarpladderError as error:  # the type is unknown, or there is no compiler
         reason = "is neither a number's nor a struct of numbers, or pointer to one, so it cannot be passed"
-        raise KernelError(f"{where}{reason}: {error}") from None
+        raise KernelError(f"{where}{reason}") from error
     if isinstance(found, str):
         raise KernelError(f"{where}cannot be passed: it {found}")
     return found.name, found.kind, found.is_pointer, found.is_const
