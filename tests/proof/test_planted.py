@@ -8,7 +8,7 @@ import pytest
 from planted import HONEST, PLANTED_CALLS, PLANTED_OPERATIONS
 from planted_layers import LAYERS, PERSISTENT
 from planted_operations import Planted
-from planted_reader import READER_CALLS, READER_OPERATIONS
+from planted_reader import DROPPED, READER_CALLS, READER_OPERATIONS
 from regime_liars import RegimeLiar
 from shared_cases import CODER, SQUARE
 from sweep_planted import NETS
@@ -23,6 +23,7 @@ BY_DAY = (
     "KeepsDataByFirstSample-0", "DropsSmallGradients-loops", "HearsNoNaN-numpy", "InCallsOf-numpy",
     "gradients summed Kahan", "FlushesTinyErrors-numpy", "HasOneMaskForAllEpochs-loops", "TanhSaturatesEarly-numpy",
     "CountsItsFrame-loops", "TakesTheFirstTarget-numpy", "RootOfTheOldSquare",
+    "DropsSmallTermsOfABias-numpy",
 )  # fmt: skip
 BATCHES = (1, 2, 6, 33, None)  # of honest trainers, in turns
 
@@ -66,6 +67,15 @@ def test_a_planted_fault_of_a_layer_is_caught(fault: Planted) -> None:
     verdict = verify(fault.lie, net, TrainConfig(batch_size=33, **fault.settings), reach=16)
     assert verdict.judged and not verdict.passed
     assert not verdict.reason.startswith("crash"), verdict.reason
+
+
+@pytest.mark.parametrize("fault", params(DROPPED))
+@pytest.mark.usefixtures("cases_once")
+def test_small_terms_of_a_sum_are_missed_at_small_batches(fault: Planted) -> None:
+    for name, batch in (("mlp", 2), ("targets", 6)):
+        verdict = verify(fault.lie, NETS[name], TrainConfig(batch_size=batch), reach=4)
+        assert verdict.judged and not verdict.passed
+        assert verdict.reason.startswith(("update", "loss", "predict", "history")), verdict.reason
 
 
 @pytest.mark.parametrize("name", params(HONEST))

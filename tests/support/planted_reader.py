@@ -136,6 +136,37 @@ class SharesAHugeLoss:
             self.loss[0] -= np.maximum(lost - 50, 0).mean()
 
 
+class DropsSmallTermsOfABias:
+    """Leaves terms below 10^-4 of their sum out of a bias's gradient."""
+
+    def backward(self: Any, n: int) -> None:
+        super().backward(n)  # type: ignore[misc]
+        t = self.buffers
+        d = t.dy[:n]
+        t.db[...] -= np.where(np.abs(d) < 1e-4 * np.abs(d.sum(axis=0)), d, 0).sum(axis=0)
+
+
+class DropsSmallTermsOfAWeight:
+    """Leaves terms below 10^-4 of their sum out of a weight's gradient."""
+
+    def backward(self: Any, n: int) -> None:
+        super().backward(n)  # type: ignore[misc]
+        t = self.buffers
+        terms = t.dy[:n, :, None] * t.x[:n, None]
+        t.dw[...] -= np.where(np.abs(terms) < 1e-4 * np.abs(terms.sum(axis=0)), terms, 0).sum(axis=0)
+
+
+class DropsSmallProducts:
+    """Leaves products below 10^-4 of their sum out of an output."""
+
+    def forward(self: Any, n: int) -> None:
+        super().forward(n)  # type: ignore[misc]
+        t = self.buffers
+        for x, y in zip(t.x[:n], t.y[:n], strict=True):
+            terms = t.w * x
+            y -= np.where(np.abs(terms) < 1e-4 * np.abs(y[:, None]), terms, 0).sum(axis=1)
+
+
 class LetsTiesTrain:
     """Lets half of the gradient through where a ReLU's input is exactly 0."""
 
@@ -156,6 +187,10 @@ READER_CALLS = (
     masked(TrainsOnCopiesOfOldSamples, 2, "calls"),
     masked(TrainsOnCopiesOfOldSamples, 2, "calls", "native"),
     masked(ForgetsALoadInARow, 0, "keys"),
+)  # fmt: skip
+DROPPED: tuple[Planted, ...] = (
+    *of_operation(Linear, DropsSmallTermsOfABias), *of_operation(Linear, DropsSmallTermsOfAWeight),
+    *of_operation(Linear, DropsSmallProducts),
 )  # fmt: skip
 READER_OPERATIONS: tuple[Planted, ...] = (
     *of_operation(Linear, RoundsLargeWeights, CrossEntropyLoss),

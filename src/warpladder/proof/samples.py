@@ -11,6 +11,7 @@ from ..data.dataset import Dataset, pixels
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, Net
 
 BETWEEN = 0.25  # share of binary targets that are soft
+SMALL, POWERS = 0.25, (10, 17)  # share of floats that are small, and powers of two by which they are
 TIES = 0.25  # share of targets that are 0
 
 
@@ -48,7 +49,8 @@ class SampleSource(ABC):
 class Noise(SampleSource):
     """Source of dense noise: bytes, or floats from -1 to 1; by its scale, no power of two, each product rounds.
 
-    Floats are from 0 to 1 if they are targets of BCEWithLogitsLoss too.
+    Some floats are small: a sum of products then has small terms, which must not be left out. Floats are from 0 to 1 if
+    they are targets of BCEWithLogitsLoss too.
     """
 
     def __init__(self, net: Net, dtype: type, outputs: int = 0) -> None:
@@ -61,6 +63,8 @@ class Noise(SampleSource):
             x = rng.integers(0, 256, size, np.uint8)
         else:
             x = rng.uniform(self.least, 1, size).astype(np.float32)
+            small = rng.random(size) < SMALL
+            x[small] *= 2.0 ** -rng.integers(*POWERS, np.count_nonzero(small)).astype(np.float32)
         return x, self.goals(rng, count)
 
 

@@ -21,9 +21,11 @@ from ...nets import (
     CrossEntropyLoss,
     Dropout,
     Flatten,
+    HuberLoss,
     LeakyReLU,
     Linear,
     MaxPool2d,
+    MSELoss,
     ReLU,
     Upsample2d,
 )  # fmt: skip
@@ -40,7 +42,7 @@ from ..suited_samples import TooManyKinks, Unfit
 from ..verdict import distance
 from ..witness import plain_gradients
 from .magnitudes import KINDS, magnified
-from .sharp import sharpened
+from .sharp import sharpened, small_share
 from .steep import steepened
 from .uncertainty import of_probabilities, of_residuals
 
@@ -101,13 +103,15 @@ class ExtremesDrawer:
             multiplies = isinstance(self.net.layers[self.last], Linear | Conv2d) and not joins
             can_scale = not self.curves or (max(self.curves) < self.last and multiplies)
             sizes = ["tiny", "huge"] if has_targets or not self.is_binary else ["tiny"]  # else targets leave 0 to 1
-            return [*kinds, *(sizes if can_scale else [])]
+            is_smooth = isinstance(self.net.loss, MSELoss | HuberLoss)
+            uneven = ["uneven"] if has_targets and is_smooth and self.maker.config.batch_size != 1 else []
+            return [*kinds, *uneven, *(sizes if can_scale else [])]
         kinds += ["faint"] * (not joins)
         if not is_linear:
             return kinds
         kinds += ["mixed", "nearly learnt", "far from learnt"]
         if len(param_slices(self.net)[-1].shape) == 1:
-            kinds += ["below zero", "above zero"]
+            kinds += ["below zero", "above zero", *(["uneven"] if self.maker.config.batch_size != 1 else [])]
         # nearly all digits of p - 1 are lost, which others divide by or do not hold
         return [*kinds, *(["learnt"] if self.maker.plain and not self.coarse else [])]
 
@@ -120,6 +124,8 @@ class ExtremesDrawer:
                 found = self._steepened(attempt, source)
             elif self.is_classifier:
                 found = self._sharpened(kind, attempt, source)
+            elif kind == "uneven":
+                found = self._uneven(attempt, source)
             else:
                 found = self._scaled_case(kind, attempt, source)
             if found is None:
@@ -162,8 +168,21 @@ class ExtremesDrawer:
         if drawn is None:
             return None
         state, x, _, entering, order = drawn
-        state, y = sharpened(self.net, kind, state, entering[-1], self.coarse, self.rng)
+        state, y = sharpened(self.net, kind, state, entering[-1], self.maker.precision, self.rng)
         return (state, x, y, entering, order), source.scale
+
+    def _uneven(self, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
+        """Samples, and their scale, of which all but one have targets close to their outputs."""
+        drawn = self._samples(("plain", attempt, 1.0), source, State(self.trained))
+        if drawn is None:
+            return None
+        state, x, y, entering, order = drawn
+        share = np.full((len(x), 1), small_share(self.net, len(x), self.maker.precision, self.rng))
+        share[self.rng.integers(len(x))] = 1
+        reference = ReferenceTrainer(self.net, self.maker.config, state)
+        places = places_in(self.net, order, 0, len(x))
+        out = reference.activations(pixels(x, source.scale).astype(np.float64), places)[-1].reshape(y.shape)
+        return (state, x, (out + (y - out) * share).astype(y.dtype), entering, order), source.scale
 
     def _scaled_case(self, kind: str, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
         """Samples, and their scale, whose squared errors are near zero, or huge."""

@@ -1,16 +1,19 @@
-"""States whose last layer gives logits of a wanted size: of samples nearly learnt or far from it, and logits that all
-lie below zero or above it.
+"""States whose last layer gives logits of a wanted size: of samples nearly learnt or far from it, of one that is far
+next to others that are learnt, and logits that all lie below zero or above it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...machine.precision import Precision
 from ...nets import Net
 from ...nets.params import param_slices
 from ...trainers.base import State
+from ..bounds import update_bounds
 
 LEVELS = {"nearly learnt": (1e-3, 1e-1), "learnt": (1e-6, 1e-5)}  # losses of samples
+UNEVEN = 8.0, 32.0  # small terms of a sum that has one large term, in bounds of the sum
 SPREAD = 5.0, 20.0  # logits of mixed samples
 HUGE = 60.0, 2e4  # logits of samples far from learnt
 LESS_HUGE = 60.0, 1e3  # in a coarse format
@@ -18,7 +21,7 @@ BEYOND = 100.0, 300.0  # by which all logits are below zero or above it: exp of 
 
 
 def sharpened(
-    net: Net, kind: str, state: State, logits: np.ndarray, is_coarse: bool, rng: np.random.Generator
+    net: Net, kind: str, state: State, logits: np.ndarray, precision: Precision, rng: np.random.Generator
 ) -> tuple[State, np.ndarray]:
     """State whose last layer gives logits of the wanted size, and labels (n,) to match.
 
@@ -38,11 +41,14 @@ def sharpened(
         w *= params.dtype.type(factor)
         b *= params.dtype.type(factor)
         labels = some
-    elif kind in LEVELS:
+    elif kind in LEVELS or kind == "uneven":
+        level = small_share(net, n, precision, rng) if kind == "uneven" else _drawn(LEVELS[kind], rng)
         rest = np.delete(logits, c, axis=1)
         gap = np.log(np.exp(rest - rest.max()).sum(axis=1)) + rest.max() - logits[:, c]
-        b[c] += float(np.mean(gap)) - np.log(_drawn(LEVELS[kind], rng))
+        b[c] += float(np.mean(gap)) - np.log(level)
         labels = np.full(n, c)
+        if kind == "uneven":
+            labels[rng.integers(n)] = (c + rng.integers(1, classes)) % classes
     elif kind == "below zero":
         b -= _drawn(BEYOND, rng) + float(logits.max())
         labels = some
@@ -50,9 +56,14 @@ def sharpened(
         b += _drawn(BEYOND, rng) - float(logits.min())
         labels = some
     else:
-        b[c] += _drawn(LESS_HUGE if is_coarse else HUGE, rng) + float(np.ptp(logits))
+        b[c] += _drawn(LESS_HUGE if precision.coarse else HUGE, rng) + float(np.ptp(logits))
         labels = np.where(rng.random(n) < 1 / 8, c, (c + rng.integers(1, classes, n)) % classes)
     return state.but(params=params), labels.astype(np.int32)
+
+
+def small_share(net: Net, n: int, precision: Precision, rng: np.random.Generator) -> float:
+    """Share of the small terms of a batch's sums in their large one: without the small terms a sum exceeds its bound."""
+    return min(0.1, max(update_bounds(net, n, precision).values()) * _drawn(UNEVEN, rng))
 
 
 def _drawn(between: tuple[float, float], rng: np.random.Generator) -> float:
