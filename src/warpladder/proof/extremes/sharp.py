@@ -62,7 +62,9 @@ def sharpened(
 
 
 def small_share(net: Net, n: int, precision: Precision, rng: np.random.Generator) -> float:
-    """Share of the small terms of a batch's sums in their large one: without the small terms a sum exceeds its bound."""
+    """Share of the small terms of a batch's sums in their large one: without the small terms a sum is off by more than
+    its bound.
+    """
     return min(0.1, max(update_bounds(net, n, precision).values()) * _drawn(UNEVEN, rng))
 
 
