@@ -99,12 +99,15 @@ def test_the_division_with_the_shortest_step_is_chosen() -> None:
     every = loaded(clock(on_tensor), precision="bf16")
     assert every.below == every.computing == {0, 1, 2, 3, 4, 5, 6, 8, 9, 10}
     assert every.tuned is not None and set(every.tuned.below) == every.below
+    assert "all layers" in every.remark and "all layers" in every.idea
 
 
 def test_a_mix_is_chosen_where_some_layers_are_faster_below() -> None:
     slow_linear = loaded(clock(lambda launch: (on_graph if "conv2d" in of_op(launch) else on_tensor)(launch)))
     assert slow_linear.below and slow_linear.below != slow_linear.computing
     assert 8 in slow_linear.below and 3 not in slow_linear.below
+    assert slow_linear.remark == "the kernels of the rung below compute layer 8, faster than its own"
+    assert not slow_linear.idea
 
 
 def test_a_division_is_chosen_once() -> None:

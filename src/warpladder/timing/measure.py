@@ -97,6 +97,10 @@ def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
     if peak is not None and not (isinstance(peak, (int, float)) and 0 < peak <= MOST_FLOPS):
         raise Refused(f"peak() wants the FLOP/s of its unit or None, got {shown(peak)}")
     entry.found |= {"flops": flops, "floor_seconds": None}
+    if trainer.remark:
+        entry.remark(trainer.remark)
+    if trainer.idea:
+        entry.found |= {"idea": trainer.idea, "unit": None}
     entry.peak = peak
     if not is_peer(entry.rung):
         entry.sources = trainer.texts() if isinstance(trainer, ForeignTrainer) else texts(trainer, entry.rung.path)

@@ -125,6 +125,10 @@ class Trainer(ABC):
     tuned : NetPlan or None
         Choices that `load` made by measuring, which a run must follow to repeat bit for bit; None if it measures
     nothing. If set before `load`, they are followed instead of measured.
+    remark : str
+        Remark on what `load` chose, for results, or empty.
+    idea : str
+        Idea of what `load` chose, if it is not the rung's and uses no special unit; else empty.
     say : callable or None
         Called with a line about each long part of `load`.
     has_cheap_calls : bool
@@ -136,6 +140,8 @@ class Trainer(ABC):
     net: Net
     config: TrainConfig
     tuned: NetPlan | None = None
+    remark: str = ""
+    idea: str = ""
     say: Callable[[str], None] | None = None
     has_cheap_calls: bool = True
 

@@ -86,8 +86,28 @@ class GraphedTrainer(KernelTrainer):
             plan_cache.write(self._division_key(dataset), NetPlan(hardware, (), (), tuple(sorted(known))))
         if not (divides and self.below == known and self.chain is not None):
             self._bind(dataset, known, stored)
+        self.remark, self.idea = self._described(known)
         if self.table.below is not None and hardware is not None:
             self.tuned = replace(self.tuned or NetPlan(hardware, (), ()), below=tuple(sorted(known)))
+
+    def _described(self, below: frozenset[int]) -> tuple[str, str]:
+        """Remark on the layers on the rung below, and the idea of a step that has all of them there."""
+        if not below:
+            return "", ""
+        if below == self.computing:
+            return "the kernels of the rung below compute all layers, faster than its own", (
+                "the kernels of the rung below for all layers, which compute this net faster than tensor cores do"
+            )
+        net = self.net
+        layers = [str(n) for n in sorted(below) if net.layers[n].param_shapes(net.shapes[n])]
+        some = f"layer{'s' * (len(layers) > 1)} {', '.join(layers)}"
+        return f"the kernels of the rung below compute {some}, faster than its own", ""
+
+    def peak(self) -> float | None:
+        peaks, below = self.device.limits.peaks, self.table.below
+        if below is None or self.below != self.computing:
+            return super().peak()
+        return None if peaks is None else peaks.of("fp32", below.unit)
 
     def _known_division(self, dataset: Dataset) -> frozenset[int] | None:
         """Layers on the rung below by the resumed run's plan or the plan cache; None if they have to be timed."""
