@@ -145,9 +145,9 @@ def compare(ours: dict[str, dict[str, Any]], table: Path, result: Path) -> int:
                 rows.append({"kernel": name, "metric": metric, "ours": mine.get(metric, 0), "ncu": other, "is": why})
     print("| kernel | metric | ours | ncu | |\n| --- | --- | --- | --- | --- |")
     for row in rows:
-        other = "-" if row["ncu"] is None else f"{row['ncu']:,.6g}" if row["ncu"] % 1 else f"{row['ncu']:,.0f}"
-        mine = f"{row['ours']:,.6g}" if row["ours"] % 1 else f"{row['ours']:,.0f}"
-        print(f"| {row['kernel']} | {row['metric']} | {mine} | {other} | {row['is'] or 'DIFFERENT'} |")
+        theirs_shown = "-" if row["ncu"] is None else f"{row['ncu']:,.6g}" if row["ncu"] % 1 else f"{row['ncu']:,.0f}"
+        ours_shown = f"{row['ours']:,.6g}" if row["ours"] % 1 else f"{row['ours']:,.0f}"
+        print(f"| {row['kernel']} | {row['metric']} | {ours_shown} | {theirs_shown} | {row['is'] or 'DIFFERENT'} |")
     open_ones = sum(not row["is"] for row in rows)
     equals = sum(row["is"] == "equal" for row in rows)
     print(

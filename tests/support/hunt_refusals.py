@@ -140,12 +140,12 @@ def drawn_net(rng: np.random.Generator) -> Net:
     side = rng.integers(1, 10, 2).tolist()
     in_shape: Shape = (int(rng.integers(1, 5)), *side) if rng.integers(3) else (int(rng.integers(1, 40)),)
     loss = LOSSES[rng.integers(len(LOSSES))]()
-    layers: list[Layer] = []
+    layers: list[Layer | Residual] = []
     shape = in_shape
     for _ in range(rng.integers(0, 7)):
         found = drawn_residual(rng, shape) if layers and not rng.integers(5) else [drawn_layer(rng, shape)]
+        layers += found
         for layer in found:
-            layers.append(layer)
             shape = after(layer, shape)
     is_classifier = isinstance(loss, CrossEntropyLoss)
     if not is_classifier and len(shape) == 3 and shape[1:] == in_shape[1:] and rng.integers(2):
@@ -163,7 +163,7 @@ def drawn_net(rng: np.random.Generator) -> Net:
     return Net("drawn", in_shape, tuple(layers), loss)
 
 
-def drawn_residual(rng: np.random.Generator, shape: Shape) -> list[Layer]:
+def drawn_residual(rng: np.random.Generator, shape: Shape) -> list[Layer | Residual]:
     """Residual connection over one or two trained layers, with or without a projection, and often a ReLU after it."""
     width = int(rng.integers(1, 9))
 
@@ -180,12 +180,12 @@ def drawn_residual(rng: np.random.Generator, shape: Shape) -> list[Layer]:
     return [found, ReLU()] if rng.integers(2) else [found]
 
 
-def after(layer: Layer, shape: Shape) -> Shape:
+def after(layer: Layer | Residual, shape: Shape) -> Shape:
     """Shape of a layer's output, also of a residual connection's."""
     return Net("part", shape, (layer,), MSELoss()).out_shape if isinstance(layer, Residual) else layer.out_shape(shape)
 
 
-def normalised(layers: list[Layer], shape: Shape) -> Iterator[Layer]:
+def normalised(layers: list[Layer | Residual], shape: Shape) -> Iterator[Layer | Residual]:
     """Layers with a normalisation after every trained one but the last."""
     last = max((i for i, layer in enumerate(layers) if isinstance(layer, Linear | Conv2d)), default=0)
     for i, layer in enumerate(layers):
