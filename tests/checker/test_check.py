@@ -290,7 +290,7 @@ def test_every_kind_of_report_has_a_hint() -> None:
     }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
     kinds |= {"bytes", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
-    kinds |= {"crash", "device memory", "shared memory", "stack overflow"}
+    kinds |= {"not arrived", "crash", "device memory", "shared memory", "stack overflow"}
     assert set(HINTS) == kinds
 
 

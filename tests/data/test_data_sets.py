@@ -176,7 +176,7 @@ Y = np.zeros(4, int)
         ((X, Y, X.astype(np.float32), Y), "mix bytes and floats"),
         ((X[:0], Y[:0], X, Y), "the training set is empty"),
         ((X + np.nan, Y, X + 1.0, Y), "not finite"),
-        ((X + 1e39, Y, X + 1.0, Y), "not finite"),
+        ((X + 1e39, Y, X + 1.0, Y), "leave the range of float32: 1e\\+39 in row 0, column 0"),
         ((X.astype(int) + 256, Y, X, Y), "mix bytes and floats"),
         ((X + 1e300, Y, X + 1.0, Y), "1e\\+300|inf in row 0, column 0"),
         ((X.astype(str), Y, X, Y), "must be numbers"),

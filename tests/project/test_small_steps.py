@@ -15,7 +15,6 @@ from strategies import case
 import warpladder
 from warpladder.config import TrainConfig
 from warpladder.device import KernelSource
-from warpladder.errors import DeviceError
 from warpladder.ladder import LADDER
 from warpladder.trainers.kernelwise import where
 
@@ -64,7 +63,6 @@ def test_every_file_of_kernels_is_reached(small_steps: ModuleType, monkeypatch: 
             drawn = case(arguments["net"], config, seed=1, samples=samples)
             with rung.build(arguments["net"], config, drawn.state) as trainer:
                 trainer.load(drawn.dataset)
-                with pytest.raises(DeviceError, match="nothing runs"):
-                    trainer.predict(drawn.dataset.train_x, drawn.dataset.scale)
+                trainer.predict(drawn.dataset.train_x, drawn.dataset.scale)
     files = {file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.cu") if file.parent.name != "gemm"}
     assert files - reached == set(ELSEWHERE)

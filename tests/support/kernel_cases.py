@@ -149,6 +149,7 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "update": lambda table: [(table.update.__name__, update_cases(table))],
     "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
     "alternatives": _rivals,
+    "below": lambda table: [],  # another table, whose segments are cases of their own rung
     "unit": lambda table: [],  # a word
     # how a graph is recorded, which tests/trainers/test_interleave.py holds to account
     "interleaves_steps": lambda table: [],

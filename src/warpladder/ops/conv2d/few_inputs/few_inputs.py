@@ -18,8 +18,8 @@ MOST = 32
 OUTPUTS, LEAST, THREADS = 64, 8, 128
 #: As in few_images.cu: outputs and threads of a block; and largest number of images whose windows a block computes.
 TOGETHER, WINDOWS, IMAGES_AT_MOST = 2, 256, 4
-#: As in rows.cu: warps of a block, and bytes of its rows of dy; and the largest side of a window.
-WARPS, TURNED, SIDE = 8, 8 * 32 * 33 * 4, 7
+#: Warps of a block, as in rows.cu, and the largest side of a window.
+WARPS, SIDE = 8, 7
 
 
 def is_short(conv: FusedConv) -> bool:
@@ -58,7 +58,7 @@ class FewConvolution:
 
 
 class RowsPlan(NamedTuple):
-    """Split of `RowsGradient`: images of a part, ranges of an image's rows, rows of a range, and parts."""
+    """Split of `RowsGradient`: images of a part, ranges of the rows of dy, rows of a range, and parts."""
 
     images: int
     ranges: int
@@ -71,11 +71,10 @@ class RowsGradient:
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
         self.device, self.conv = owner.device, conv
-        (c, _, _), (outputs, _, wide), (k, stride, _) = conv.read, conv.written, conv.window
+        (c, _, _), (outputs, high, wide), k = conv.read, conv.written, conv.window.k
+        self.high, self.wide = (high // 2, wide // 2) if conv.pool else (high, wide)  # of dy
         self.channels = c if c * k * k <= MOST else 1  # of a block
         self.lanes = 8 if outputs <= 8 else 16 if outputs <= 16 else 32
-        pixels = 8 if stride == 1 else 4  # of a lane at a time, as in rows.cu
-        self.pitch = (ceil_div(wide, pixels) - 1) * pixels * stride + ceil_div((pixels - 1) * stride + k, 4) * 4
         many = 4 * self.device.limits.multiprocessors
         most = max(self._plan(n).parts for n in {*range(1, min(capacity, many) + 1), capacity})
         self.partials = owner.scratch((most * outputs * columns(c, k),))
@@ -84,18 +83,20 @@ class RowsGradient:
     @staticmethod
     def supports(conv: FusedConv, limits: Limits) -> bool:
         """True if a lane can hold an output's weights of one channel, and shared memory the rows of a range."""
-        (c, _, _), (_, high, wide), (k, stride, _) = conv.read, conv.written, conv.window
-        lines, pitch = (min(high, WARPS) - 1) * stride + k, (wide + 8) * stride + k + 4
-        image = 4 * (c if c * k * k <= MOST else 1) * lines * pitch
-        return c <= 4 and k <= SIDE and not conv.upsamples and image + TURNED <= limits.shared_opt_in
+        c, k = conv.read[0], conv.window.k
+        rows = min(conv.written[1] // (2 if conv.pool else 1), WARPS)
+        fits = c <= 4 and k <= SIDE and not conv.upsamples and rows > 0
+        return fits and _rows_shared(conv, rows, c if c * k * k <= MOST else 1)[2] <= limits.shared_opt_in
 
     def _plan(self, n: int) -> RowsPlan:
         """Several blocks for each multiprocessor, whose warps have equally many rows."""
-        processors, (outputs, high, _) = self.device.limits.multiprocessors, self.conv.written
+        processors, outputs = self.device.limits.multiprocessors, self.conv.written[0]
         blocks = ceil_div(outputs, self.lanes) * self.conv.read[0] // self.channels  # of a part
-        ranges = min(ceil_div(high, WARPS), ceil_div(3 * processors, n * blocks))
-        rows = ceil_div(ceil_div(high, ranges), WARPS) * WARPS
-        ranges, images = ceil_div(high, rows), ceil_div(n, 4 * processors)
+        ranges = min(ceil_div(self.high, WARPS), ceil_div(3 * processors, n * blocks))
+        rows = ceil_div(ceil_div(self.high, ranges), WARPS) * WARPS
+        while rows > WARPS and _rows_shared(self.conv, rows, self.channels)[2] > self.device.limits.shared_opt_in:
+            rows -= WARPS
+        ranges, images = ceil_div(self.high, rows), ceil_div(n, 4 * processors)
         return RowsPlan(images, ranges, rows, ceil_div(n, images) * ranges)
 
     def launches(self, n: int, x: Array, dy: Array, y: Array | None, argmax: Array | None, to: Gradients) -> Launches:
@@ -103,23 +104,27 @@ class RowsGradient:
 
         y : output of a ReLU whose mask applies to dy; None without one. argmax : of the pool, whose gradient dy is.
         """
-        plan, (c, h, w), written, (k, stride, padding) = (
-            self._plan(n),
-            self.conv.read,
-            self.conv.written,
-            self.conv.window,
-        )
+        plan, conv = self._plan(n), self.conv
+        (c, h, w), o, (k, stride, padding) = conv.read, conv.written[0], conv.window
         after = "POOL" if argmax is not None else "PLAIN" if y is None else "RELU"
         kernel = self.device.kernel(ROWS, f"correlate_rows<{self.channels}, {k}, {stride}, {after}, {self.lanes}>")
-        lines = (min(plan.rows, written[1]) - 1) * stride + k
-        shape = n, c, h, w, *written, padding, plan.images, plan.ranges, plan.rows, lines, self.pitch
-        grid = plan.parts, ceil_div(written[0], self.lanes), c // self.channels
-        arguments = x, dy, y, argmax, self.partials, self.sums, *shape
-        product = kernel.bind(grid, 32 * WARPS, *arguments, shared=4 * self.channels * lines * self.pitch + TURNED)
-        return [
-            product,
-            finish(self.device, (self.partials, plan.parts), (self.sums, plan.parts), (written[0], c, k, 1), to),
-        ]
+        lines, pitch, shared = _rows_shared(conv, min(plan.rows, self.high), self.channels)
+        shape = n, c, h, w, o, self.high, self.wide, padding, plan.images, plan.ranges, plan.rows, lines, pitch
+        grid = plan.parts, ceil_div(o, self.lanes), c // self.channels
+        product = kernel.bind(grid, 32 * WARPS, x, dy, y, argmax, self.partials, self.sums, *shape, shared=shared)
+        sums = self.sums, plan.parts
+        return [product, finish(self.device, (self.partials, plan.parts), sums, (o, c, k, 1), to)]
+
+
+def _rows_shared(conv: FusedConv, rows: int, channels: int) -> tuple[int, int, int]:
+    """Lines and pitch in floats of an image of which `rows` rows of dy are computed, and bytes of a block that holds
+    `channels` channels.
+    """
+    (k, stride, _), wide = conv.window, conv.written[2]
+    pixels = 8 if stride == 1 else 4  # of a lane at a time, as in rows.cu
+    lines = ((2 if conv.pool else 1) * rows - 1) * stride + k
+    pitch = (ceil_div(wide, pixels) - 1) * pixels * stride + ceil_div((pixels - 1) * stride + k, 4) * 4
+    return lines, pitch, 4 * channels * lines * pitch + WARPS * 32 * 33 * (5 if conv.pool else 4)
 
 
 class FewImagesGradient:
