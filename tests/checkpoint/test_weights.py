@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from checkpoints import adam, example, finished
@@ -204,3 +206,15 @@ def test_an_optimizers_state_is_taken_only_with_parameters_in_the_nets_order():
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
     with pytest.raises(CheckpointError, match="the optimizer's state goes by the order of parameters"):
         Model.from_state_dict(nets.mlp((1, 8, 8)), module.state_dict(), optimizer.state_dict())
+
+
+def test_numbers_finer_than_the_run_are_rounded_with_a_warning(tmp_path):
+    from safetensors.numpy import save_file
+
+    fine = {name: array.astype(np.float64) * (1 + 1e-12) for name, array in NAMED.items()}
+    save_file(fine, tmp_path / "fine.safetensors")
+    with pytest.warns(UserWarning, match="fine.safetensors' holds numbers finer than float32: they are rounded to it"):
+        read_weights(tmp_path / "fine.safetensors", CNN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_weights(tmp_path / "fine.safetensors", CNN, "float64")

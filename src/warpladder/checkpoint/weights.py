@@ -80,7 +80,7 @@ def flat_weights(
         shown = listed(f"{theirs} is layer {ours}" for theirs, ours in pairs)
         warnings.warn(f"{source!r}: names are matched by shapes: {shown}", stacklevel=2)
         given = {ours: given[theirs] for ours, theirs in matches.items()}
-    parts = []
+    parts, rounds = [], False
     for name, shape in shapes.items():
         array = np.asarray(given[name])
         if array.shape != shape:
@@ -94,7 +94,10 @@ def flat_weights(
             values = array.astype(dtype).ravel()
         if not np.isfinite(values).all():
             raise CheckpointError(f"{source!r}: {name} holds numbers that are not finite in {dtype}")
+        rounds = rounds or (array.dtype.itemsize > values.itemsize and not np.array_equal(values, array.ravel()))
         parts.append(values)
+    if rounds:
+        warnings.warn(f"{source!r} holds numbers finer than {dtype}: they are rounded to it", stacklevel=2)
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
 
