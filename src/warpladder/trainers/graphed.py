@@ -23,8 +23,7 @@ from .kernelwise.chain import Chain, Stage
 from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
 from .streams import USING, Interleaved, Overlapped
-from .tuning import plan_cache
-from .tuning.below import division_key, fastest_division, stored_division
+from .tuning.below import division_key, fastest_division, store_division, stored_division
 from .tuning.tuner import tune
 
 if TYPE_CHECKING:
@@ -79,12 +78,10 @@ class GraphedTrainer(KernelTrainer):
         hardware, stored, known = self.device.hardware, self.tuned, self._known_division(dataset)
         if isinstance(self.device, RecordingDevice):
             known = self.below
-        divides = known is None
         if known is None:
-            assert hardware is not None
             known = self._divide(dataset, stored)
-            plan_cache.write(self._division_key(dataset), NetPlan(hardware, (), (), tuple(sorted(known))))
-        if not (divides and self.below == known and self.chain is not None):
+            store_division(self.device, self._division_key(dataset), known)
+        else:
             self._bind(dataset, known, stored)
         self.remark, self.idea = self._described(known)
         if self.table.below is not None and hardware is not None:
@@ -134,16 +131,19 @@ class GraphedTrainer(KernelTrainer):
         return self.chain
 
     def _divide(self, dataset: Dataset, stored: NetPlan | None) -> frozenset[int]:
-        """Fastest division of the layers between this rung and the one below; the state stays as it is."""
+        """Bind the fastest division of the layers between this rung and the one below; the state stays as it is."""
         state = self.state()
 
         def bind(below: frozenset[int]) -> Chain:
             return self._bind(dataset, below, stored)
 
         try:
-            return fastest_division(self.computing, bind, self._step_seconds)
+            found = fastest_division(self.computing, bind, self._step_seconds)
+            if self.below != found or self.chain is None:
+                bind(found)
         finally:
             self.set_state(state)
+        return found
 
     def _step_seconds(self) -> float:
         """Seconds of a training step on the device, the minimum of several measurements. Updates the parameters."""

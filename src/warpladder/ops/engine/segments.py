@@ -203,7 +203,7 @@ class KernelTable:
             (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
         }
         below = None if self.below is None else self.below.with_files(net)
-        return replace(self, segments={**self.segments, **own}, below=below) if own or below != self.below else self
+        return replace(self, segments={**self.segments, **own}, below=below) if own or below is not self.below else self
 
     def of(self, part: Subgraph, below: frozenset[int]) -> KernelTable | None:
         """Table whose segments compute these nodes: this one, or the rung below's if it has all of their layers; None

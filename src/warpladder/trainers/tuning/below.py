@@ -12,6 +12,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from ...checkpoint.plan import NetPlan
 from ...device import Device
 from ...device.timing import in_turn
 from ...errors import OutOfMemoryError
@@ -108,3 +109,9 @@ def stored_division(device: Device, key: str) -> Layers | None:
     """Division in the plan cache; None if there is none."""
     plan = plan_cache.read(key)
     return frozenset(plan.below) if plan is not None and plan.hardware == device.hardware else None
+
+
+def store_division(device: Device, key: str, below: Layers) -> None:
+    """Store a division in the plan cache."""
+    assert device.hardware is not None
+    plan_cache.write(key, NetPlan(device.hardware, (), (), tuple(sorted(below))))
