@@ -73,7 +73,7 @@ class RowsGradient:
         self.device, self.conv = owner.device, conv
         (c, _, _), (outputs, high, wide), k = conv.read, conv.written, conv.window.k
         self.high, self.wide = (high // 2, wide // 2) if conv.pool else (high, wide)  # of dy
-        self.channels = c if c * k * k <= MOST else 1  # of a block
+        self.channels = _channels(conv)
         self.lanes = 8 if outputs <= 8 else 16 if outputs <= 16 else 32
         many = 4 * self.device.limits.multiprocessors
         most = max(self._plan(n).parts for n in {*range(1, min(capacity, many) + 1), capacity})
@@ -83,10 +83,9 @@ class RowsGradient:
     @staticmethod
     def supports(conv: FusedConv, limits: Limits) -> bool:
         """True if a lane can hold an output's weights of one channel, and shared memory the rows of a range."""
-        c, k = conv.read[0], conv.window.k
         rows = min(conv.written[1] // (2 if conv.pool else 1), WARPS)
-        fits = c <= 4 and k <= SIDE and not conv.upsamples and rows > 0
-        return fits and _rows_shared(conv, rows, c if c * k * k <= MOST else 1)[2] <= limits.shared_opt_in
+        fits = conv.read[0] <= 4 and conv.window.k <= SIDE and not conv.upsamples and rows > 0
+        return fits and _rows_shared(conv, rows)[2] <= limits.shared_opt_in
 
     def _plan(self, n: int) -> RowsPlan:
         """Several blocks for each multiprocessor, whose warps have equally many rows."""
@@ -94,7 +93,7 @@ class RowsGradient:
         blocks = ceil_div(outputs, self.lanes) * self.conv.read[0] // self.channels  # of a part
         ranges = min(ceil_div(self.high, WARPS), ceil_div(3 * processors, n * blocks))
         rows = ceil_div(ceil_div(self.high, ranges), WARPS) * WARPS
-        while rows > WARPS and _rows_shared(self.conv, rows, self.channels)[2] > self.device.limits.shared_opt_in:
+        while rows > WARPS and _rows_shared(self.conv, rows)[2] > self.device.limits.shared_opt_in:
             rows -= WARPS
         ranges, images = ceil_div(self.high, rows), ceil_div(n, 4 * processors)
         return RowsPlan(images, ranges, rows, ceil_div(n, images) * ranges)
@@ -108,7 +107,7 @@ class RowsGradient:
         (c, h, w), o, (k, stride, padding) = conv.read, conv.written[0], conv.window
         after = "POOL" if argmax is not None else "PLAIN" if y is None else "RELU"
         kernel = self.device.kernel(ROWS, f"correlate_rows<{self.channels}, {k}, {stride}, {after}, {self.lanes}>")
-        lines, pitch, shared = _rows_shared(conv, min(plan.rows, self.high), self.channels)
+        lines, pitch, shared = _rows_shared(conv, min(plan.rows, self.high))
         shape = n, c, h, w, o, self.high, self.wide, padding, plan.images, plan.ranges, plan.rows, lines, pitch
         grid = plan.parts, ceil_div(o, self.lanes), c // self.channels
         product = kernel.bind(grid, 32 * WARPS, x, dy, y, argmax, self.partials, self.sums, *shape, shared=shared)
@@ -116,15 +115,19 @@ class RowsGradient:
         return [product, finish(self.device, (self.partials, plan.parts), sums, (o, c, k, 1), to)]
 
 
-def _rows_shared(conv: FusedConv, rows: int, channels: int) -> tuple[int, int, int]:
-    """Lines and pitch in floats of an image of which `rows` rows of dy are computed, and bytes of a block that holds
-    `channels` channels.
-    """
+def _channels(conv: FusedConv) -> int:
+    """Input channels of a block of `RowsGradient`: all, if a lane can hold their weights, else one."""
+    c, k = conv.read[0], conv.window.k
+    return c if c * k * k <= MOST else 1
+
+
+def _rows_shared(conv: FusedConv, rows: int) -> tuple[int, int, int]:
+    """Lines and pitch in floats of a block's image for `rows` rows of dy, and its bytes of shared memory."""
     (k, stride, _), wide = conv.window, conv.written[2]
     pixels = 8 if stride == 1 else 4  # of a lane at a time, as in rows.cu
     lines = ((2 if conv.pool else 1) * rows - 1) * stride + k
     pitch = (ceil_div(wide, pixels) - 1) * pixels * stride + ceil_div((pixels - 1) * stride + k, 4) * 4
-    return lines, pitch, 4 * channels * lines * pitch + WARPS * 32 * 33 * (5 if conv.pool else 4)
+    return lines, pitch, 4 * _channels(conv) * lines * pitch + WARPS * 32 * 33 * (5 if conv.pool else 4)
 
 
 class FewImagesGradient:
