@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clockwork import Clockwork
+from plans import own_plans
 from strategies import case
 
 from warpladder.checkpoint.plan import NetPlan
@@ -60,8 +61,7 @@ CONFIG = TrainConfig(batch_size=4, learning_rate=0.05)
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path / "plans")
-    monkeypatch.setattr(plan_cache, "found", {})
+    own_plans(monkeypatch, tmp_path / "plans")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clockwork import Clockwork
+from plans import own_plans
 from strategies import Case, case
 
 from warpladder import nets
@@ -23,7 +24,6 @@ from warpladder.ops.tables import graph as graphed
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
-from warpladder.trainers.tuning import plan_cache
 
 TABLES = {
     "naive": naive.TABLE,
@@ -112,8 +112,7 @@ def test_what_is_let_go_is_free_at_once(
     """It does not wait for the garbage collector, whose turn takes longer the more a process holds; tuning binds ops
     that nothing keeps.
     """
-    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path)
-    monkeypatch.setattr(plan_cache, "found", {})
+    own_plans(monkeypatch, tmp_path)
     device = Clockwork(lambda launch: 1e-5, hardware)
     drawn = case(net, TrainConfig(batch_size=4, momentum=0.9), seed=1, samples=30)
     gc.disable()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from compared_steps import bits, clear_of_switches, compare_epoch
+from plans import own_plans
 from rich.console import Console
 from rich.progress import Progress
 from runs import AUTOENCODER, CONFIG, Hook, data, facts, hooked
@@ -52,8 +53,7 @@ def forbidden(device: Device, works: list[list[Call]]) -> list[float]:
 
 @pytest.fixture(autouse=True)
 def _small_products_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path / "plans")
-    monkeypatch.setattr(plan_cache, "found", {})
+    own_plans(monkeypatch, tmp_path / "plans")
     monkeypatch.setattr(tuner, "WORTH", 1)
     monkeypatch.setattr(candidates, "MOST", 2)
     monkeypatch.setattr(tuner, "in_turn", last_wins)

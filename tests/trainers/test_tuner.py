@@ -15,6 +15,7 @@ import pytest
 from clockwork import Clockwork, Cost
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from plans import own_plans
 from strategies import ZOO, Case, case, cases
 
 from warpladder import nets
@@ -65,8 +66,7 @@ CONFIG = TrainConfig(batch_size=4)
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path / "plans")
-    monkeypatch.setattr(plan_cache, "found", {})
+    own_plans(monkeypatch, tmp_path / "plans")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
