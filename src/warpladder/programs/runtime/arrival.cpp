@@ -159,7 +159,7 @@ std::string on_its_way(const void* address, std::string& array) {
 
 }  // namespace emu
 
-// What a function of the host in a stream may read is what came before it in the stream.
+// A host function in a stream may read the writes of all earlier work of the stream.
 EMU_EXPORT void emu_host_waits(cudaStream_t stream) {
     emu::Lock lock;
     emu::host_waits(stream);

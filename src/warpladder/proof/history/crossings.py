@@ -19,9 +19,8 @@ from ..places import Places
 from ..reference import ReferenceTrainer
 
 SEEN = 1 / 32  # least share of a tensor's gradient that a crossing changes; the tolerance has a quarter of an update
-LEAST = (
-    1 / 4096
-)  # least share of a layer's inputs that cross: of one input in more the part of a gradient is below SEEN
+#: Least share of a layer's inputs that cross: a smaller share changes less than SEEN of a gradient.
+LEAST = 1 / 4096
 
 
 class Crossings:
@@ -82,7 +81,7 @@ class Crossings:
             return None
         ones = np.ones((len(a), *self.net.shapes[i + 1]))
         slope = layers.backward(layer, a, None, ones)[0]
-        # the greater slope is above a ReLU's 0, and at a pool's largest
+        # A ReLU has the larger slope for inputs above 0, a pool at the argmax.
         is_high = slope > (slope.max() + slope.min()) / 2
         moved = a + np.where(a == 0, 0.0, np.where(is_high, -reach, reach))
         crosses = layers.backward(layer, moved, None, ones)[0] != slope
