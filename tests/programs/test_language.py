@@ -188,13 +188,39 @@ shapes 0 9 18
 bits 127 127 127
 address 5 5 5
 """
+#: Brackets with spaces, a function of the host with a kernel's name, and sums over the active lanes.
+HABITS = """
+#include <cstdio>
+int max(int a, int b);
+__device__ int warp_sum(int v) {
+    for (int by = 16; by > 0; by >>= 1) { unsigned mask = __activemask(); v += __shfl_down_sync(mask, v, by); }
+    return v;
+}
+__global__ void total(const char4 *x, int *y) {
+    int v = __dp4a(x[threadIdx.x], x[threadIdx.x], 1);
+    for (int i = 0; i < 3; ++i) __nanosleep(100);
+    v = warp_sum(max(v, 2));
+    if (threadIdx.x % 32 == 0) y[threadIdx.x / 32] = v;
+}
+template <class T> __global__ void fill(T *x, T v) { x[threadIdx.x] = v; }
+void total(int *y) {
+    char4 *x; int h[2];
+    cudaMalloc(&x, 256);
+    fill<char4> << <1, 64 >> > (x, make_char4(1, -1, 2, 0));
+    total << < 1, 64 >> >(x, y);
+    cudaMemcpy(h, y, 8, cudaMemcpyDeviceToHost);
+    printf("%d %d %d\\n", h[0], h[1], 1 << (h[1] >> 7));
+    cudaFree(x);
+}
+int main() { int *y; cudaMalloc(&y, 8); total(y); cudaFree(y); }
+"""
 
 
 @pytest.mark.parametrize("mode", ["fast", "check"])
 @pytest.mark.parametrize(
     ("text", "prints"),
-    [(GROUPS, GROUPS_PRINT), (RUNTIME, RUNTIME_PRINTS), (CLASSES, CLASSES_PRINT)],
-    ids=["groups", "runtime", "classes"],
+    [(GROUPS, GROUPS_PRINT), (RUNTIME, RUNTIME_PRINTS), (CLASSES, CLASSES_PRINT), (HABITS, "224 224 2\n")],
+    ids=["groups", "runtime", "classes", "habits"],
 )
 def test_a_program_prints_what_it_does_on_a_gpu(tmp_path, capfd, text, prints, mode):
     file = tmp_path / "program.cu"

@@ -65,6 +65,8 @@ HINTS = {
     "device memory": "copy with cudaMemcpy to memory of the host first, or allocate with cudaMallocManaged.",
     "not arrived": "call cudaDeviceSynchronize(), or cudaStreamSynchronize(stream), before the host reads what a "
     "kernel or an asynchronous copy stores.",
+    "streams": "cudaEventRecord(event, first) and cudaStreamWaitEvent(second, event) order two streams; or put both "
+    "into one.",
     "free": "free each pointer that cudaMalloc gave once, by cudaFree, and one of cudaMallocHost by cudaFreeHost.",
     "handle": "create it before its use, and destroy it once, after its last use.",
     "unread error": "read the result of every call, and cudaGetLastError() after each launch, and stop with a message.",

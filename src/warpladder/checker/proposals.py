@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..device.declarations import code, definition, signature, span, split
-from ..device.emulator.rewrite import bare, closing
+from ..device.emulator.rewrite import bare, closing, tight
 from ..device.expressions import evaluate
 from ..device.signature import Parameter, Signature
 from ..device.source import KernelSource
@@ -55,6 +55,7 @@ class Proposal:
 
 def proposals(source: KernelSource, host: str, kernels: list[str]) -> list[Proposal]:
     """Launches that the host code makes of the kernels, in its order, and a guess for each of the others."""
+    host = tight(host)
     plain = bare(host, directives=True)
     shared = _SHARED.findall(bare(source.text, directives=True))
     values = HostValues("\n".join([plain, *shared]))

@@ -218,7 +218,7 @@ def _driver_name(messages: str, place: str) -> str:
 
 
 #: Names of OpenGL and of CUDA's runtime and libraries in a message of the compiler.
-_OPENGL = re.compile(r"['‘](?P<name>(?:gl|glu|glut|glX|glew)[A-Z]\w*|GLU?T?_\w+|GL[a-z]+)['’]")
+_OPENGL = re.compile(r"['‘](?P<name>(?:gl|glu|glut|glX|glew)[A-Z]\w*|PFNGL\w+|GLU?T?_\w+|GL[a-z]+)['’]")
 _CUDA = re.compile(
     r"['‘](?P<name>(?:cuda|curand|cublas|cufft|cusparse)[A-Z]\w*|(?:CURAND|CUBLAS|CUFFT|CUSPARSE)_\w+)['’]"
 )
@@ -228,6 +228,8 @@ def _unknown(why: str) -> str:
     """The compiler's reason; for a name of OpenGL or CUDA that is not declared, that it is not emulated."""
     if not re.search("declared|name a type", why):
         return why
+    if re.match(r"['‘](?:texture|surface)['’] ", why):
+        return "texture references are gone since CUDA 12, and not emulated: texture objects are"
     if opengl := _OPENGL.search(why):
         return f"{opengl['name']} is of OpenGL, which cannot be emulated"
     if cuda := _CUDA.match(why):
@@ -261,6 +263,11 @@ def _first_error(messages: str, path: Path) -> str:
             if driver:
                 return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"
             return f"{place}: {_unknown(match['why'])}"
+    twice = re.search(r"multiple definition of [`'‘](?P<name>[^'’]+)['’]; (?P<first>[^\n]*): first defined", messages)
+    if twice:
+        places = re.findall(r"[^\s:;(]+\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp):\d+", messages[: twice.end()])
+        where = f", at {places[-2]} and {places[-1]}" if len(places) > 1 else ""
+        return f"{path} defines {twice['name']} twice{where}: name the files of one program only"
     missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
     if missing:
         return f"{path} calls {missing['name']}, which is in none of the files: name the file with it too"

@@ -3,8 +3,9 @@
 
 The size of such a call is replaced by `emu::elements(n)`. The run reports it as a fault if it equals the number of
 elements of the array. A size that a sizeof leads to is replaced by `emu::bytes(n * sizeof(int) / parts)`, and is not
-judged: a part of an array may have as many bytes as the array has elements. A size from another source, for example
-from a function, is not marked; the run makes a remark of it.
+judged: a part of an array may have as many bytes as the array has elements. `sizeof(h)` of a copied name h becomes
+`emu::size_of<decltype(h)>(sizeof(h))`, a fault if h is a pointer and the array is longer. A size from another source,
+for example from a function, is not marked; the run makes a remark of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import re
 from ..device.declarations import split
 from ..device.emulator.rewrite import bare, closing
 
-_CALL = re.compile(r"\b(?:cudaMemcpy|cudaMemset)(?:Async)?\s*\(")
+_CALL = re.compile(r"\b(?:cudaMemcpy(?:ToSymbol|FromSymbol)?|cudaMemset)(?:Async)?\s*\(")
+_SIZE_OF = re.compile(r"sizeof\s*(?P<open>\()?\s*(?P<name>[A-Za-z_]\w*)\s*(?(open)\))")
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 #: Pattern of a product with the bytes of a number, as n * 4 and n << 2.
 _PRODUCT = re.compile(r"\*\s*(?:2|4|8|16)\b|(?<![\w.])(?:2|4|8|16)\s*\*|<<\s*[1-4]\b")
@@ -41,7 +43,10 @@ def marked(text: str) -> str:
         if not is_count and not counts_bytes(arguments[2], code):
             continue
         span = _third(plain, match.end(), last - 1)
+        of_pointer = _SIZE_OF.fullmatch(arguments[2].strip())
         unit = "elements" if is_count else "bytes"
+        if of_pointer and of_pointer["name"] in (each.strip() for each in arguments[:2]):
+            unit = f"size_of<decltype({of_pointer['name']})>"
         out += [text[position : span[0]], f" emu::{unit}({text[span[0] : span[1]].strip()})"]
         position = span[1]
     return "".join([*out, text[position:]])

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ..device.declarations import split
 from ..device.emulator.conversions import saturating
-from ..device.emulator.rewrite import bare, closing, rewritten, without_ptx
+from ..device.emulator.rewrite import bare, closing, rewritten, tight, without_ptx
 from ..errors import KernelError
 from . import counts
 
@@ -60,7 +60,7 @@ _NULL = re.compile(r"\bNULL\b")
 @dataclass(frozen=True)
 class DeclaredKernel:
     """Declared kernel: number of template parameters, and the expressions in its __launch_bounds__ and
-    __cluster_dims__.
+    __cluster_dims__. has_namesake : True if a function of the host has its name.
     """
 
     name: str
@@ -69,6 +69,7 @@ class DeclaredKernel:
     bounds: str
     head: str
     cluster: str = ""
+    has_namesake: bool = False
 
 
 def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
@@ -90,6 +91,8 @@ def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
             kernel = DeclaredKernel(
                 match["name"], len(split(inside)) if inside else 0, "..." in inside,
                 bounds["first"].strip() if bounds else "", head, cluster["sizes"].strip() if cluster else "",
+                len(re.findall(rf"\b\w+[\s*&]+{match['name']}\s*\([^(){{}};]*\)\s*\{{", plain))
+                > len(re.findall(rf"__global__[^;{{}}]*\b{match['name']}\s*\([^;{{}}]*\{{", plain)),
             )  # fmt: skip
             out.setdefault(match["name"], []).append(kernel)
     return out
@@ -100,7 +103,7 @@ def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -
 
     Raises KernelError: a launch or a declaration cannot be read; the message has file and line.
     """
-    text = _MEMBER.sub(r"\1\2emu_\3", text)
+    text = _MEMBER.sub(r"\1\2emu_\3", tight(text))
     text = _marked(_named(_addressed(_renamed(counts.marked(text)), known)))
     return _launches(without_ptx(rewritten(_saturating(text), file)), file, known)
 
@@ -228,7 +231,7 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     heads = {each.head for each in declared}
     count = len(split(given.rpartition(">")[0])) if angle else 0
     is_deduced = len(heads) > 1 or any(
-        each.has_pack or each.parameters > count or "=" in each.head for each in declared
+        each.has_namesake or each.has_pack or each.parameters > count or "=" in each.head for each in declared
     )
     bounds = next((each.bounds for each in declared if re.fullmatch(r"\d+", each.bounds)), "0")
     cluster = next((f".of_clusters({each.cluster})" for each in declared if each.cluster), "")

@@ -87,7 +87,7 @@ def run(
         text = reports.read_text(encoding="utf-8", errors="replace") if reports.exists() else ""
     problems, remarks = found(text, executable)
     if code:  # it ended early
-        remarks = tuple(remark for remark in remarks if remark.kind != "leak")
+        remarks = tuple(remark for remark in remarks if remark.kind not in ("leak", "unread result"))
     counts = counted(text, executable) if options.mode == "count" else ()
     code = code if code >= 0 else 128 - code
     return ProgramOutcome(code, problems, (*outdated(sources), *remarks), is_late, counts=counts)

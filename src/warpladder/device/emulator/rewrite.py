@@ -76,6 +76,26 @@ def closing(text: str, position: int, pair: str = "{}") -> int:
     return len(text)
 
 
+#: Pattern of the brackets of a launch with spaces in them, as Visual Studio writes them: k << <grid, block >> > (x).
+_OPEN = re.compile(r"(?<!operator)(?<!operator )(?<!<)<[ \t]*<[ \t]*<(?![<=])")
+_CLOSE = re.compile(r">[ \t]*>[ \t]*>(?=\s*\()")
+
+
+def tight(text: str) -> str:
+    """Text whose launches are written <<< >>>; all positions stay."""
+    plain, position = bare(text, directives=True), 0
+    while match := _OPEN.search(plain, position):
+        position = match.end()
+        end = plain.find(";", position) % (len(plain) + 1)
+        pieces = [match]
+        if " " in match[0] or "\t" in match[0] or ">>>" not in plain[position:end]:
+            pieces += list(_CLOSE.finditer(plain, position, end))[-1:]
+        for piece in pieces:
+            brackets = re.sub(r"\s", "", piece[0]).ljust(len(piece[0]))
+            text, plain = (f"{each[: piece.start()]}{brackets}{each[piece.end() :]}" for each in (text, plain))
+    return text
+
+
 def rewritten(text: str, file: str) -> str:
     """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
     text = _named_types(_NOINLINE.sub("__attribute__((noinline))", text))

@@ -87,16 +87,19 @@ template <class F> cudaError_t on_stream(cudaStream_t stream, const char* kind, 
 
 // copies.cpp. A copy is rows of `width` bytes; element: bytes of a number of the program's pointers, 1 if unknown.
 namespace emu {
-// Size in a call. counts_elements, counts_bytes: true if the program's text shows that (programs/counts.py).
+// Size in a call. counts_elements, counts_bytes: true if the program's text shows that (programs/counts.py);
+// of_pointer: it is sizeof(p) of a pointer p that the call copies from or to.
 struct Bytes {
     size_t bytes;
-    bool counts_elements = false, counts_bytes = false;
-    template <class T> Bytes(T bytes, bool counts_elements = false, bool counts_bytes = false)
-        : bytes(static_cast<size_t>(bytes)), counts_elements(counts_elements), counts_bytes(counts_bytes) {}
+    bool counts_elements = false, counts_bytes = false, of_pointer = false;
+    template <class T> Bytes(T bytes, bool counts_elements = false, bool counts_bytes = false, bool of_pointer = false)
+        : bytes(static_cast<size_t>(bytes)), counts_elements(counts_elements), counts_bytes(counts_bytes),
+            of_pointer(of_pointer) {}
     operator size_t() const { return bytes; }
 };
 template <class T> Bytes elements(T count) { return {count, true}; }
 template <class T> Bytes bytes(T count) { return {count, false, true}; }
+template <class T> Bytes size_of(size_t bytes) { return {bytes, false, true, std::is_pointer_v<T>}; }
 struct Copy {
     void* to;
     const void* from;
@@ -112,9 +115,10 @@ struct Copy {
 }  // namespace emu
 EMU_API emu_memcpy_host(const emu::Copy& copy, const char* file, int line);
 EMU_API emu_memset_host(void* to, size_t pitch, int value, emu::Bytes width, size_t height, unsigned element,
-    const char* call, const char* file, int line);
-EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other, int to_symbol, cudaMemcpyKind kind,
-    size_t count, const char* file, int line);
+    const char* call, cudaStream_t stream, const char* file, int line);
+// element: bytes of a number of the symbol
+EMU_API emu_symbol(const void* symbol, size_t bytes, unsigned element, size_t offset, void* other, int to_symbol,
+    cudaMemcpyKind kind, emu::Bytes count, const char* file, int line);
 template <class T, class F> cudaError_t cudaMemcpy(T* to, const F* from, emu::Bytes bytes, cudaMemcpyKind kind,
     EMU_HERE) {
     return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(), "cudaMemcpy"}, file,
@@ -147,34 +151,37 @@ inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, siz
     return cudaMemcpyPeer(to, 0, from, 0, bytes, file, line);
 }
 template <class T> cudaError_t cudaMemset(T* to, int value, emu::Bytes bytes, EMU_HERE) {
-    return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemset", file, line);
+    return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemset", 0, file, line);
 }
 template <class T> cudaError_t cudaMemsetAsync(T* to, int value, emu::Bytes bytes, cudaStream_t stream = 0,
     EMU_HERE) {
     return emu::on_stream(stream, "fill", [=] {
-        return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemsetAsync", file, line);
+        return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemsetAsync", stream, file,
+            line);
     });
 }
 inline cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height, EMU_HERE) {
-    return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2D", file, line);
+    return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2D", 0, file, line);
 }
 inline cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
     cudaStream_t stream = 0, EMU_HERE) {
     return emu::on_stream(stream, "fill", [=] {
-        return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2DAsync", file, line);
+        return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2DAsync", stream, file, line);
     });
 }
-template <class S> cudaError_t cudaMemcpyToSymbol(const S& symbol, const void* from, size_t bytes, size_t offset = 0,
-    cudaMemcpyKind kind = cudaMemcpyHostToDevice, EMU_HERE) {
-    return emu_symbol(&symbol, sizeof(S), offset, (void*)from, 1, kind, bytes, file, line);
+template <class S> cudaError_t cudaMemcpyToSymbol(const S& symbol, const void* from, emu::Bytes bytes,
+    size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice, EMU_HERE) {
+    constexpr unsigned element = sizeof(std::remove_all_extents_t<S>);
+    return emu_symbol(&symbol, sizeof(S), element, offset, (void*)from, 1, kind, bytes, file, line);
 }
-template <class S> cudaError_t cudaMemcpyToSymbolAsync(const S& symbol, const void* from, size_t bytes, size_t offset,
-    cudaMemcpyKind kind, cudaStream_t = 0, EMU_HERE) {
-    return emu_symbol(&symbol, sizeof(S), offset, (void*)from, 1, kind, bytes, file, line);
+template <class S> cudaError_t cudaMemcpyToSymbolAsync(const S& symbol, const void* from, emu::Bytes bytes,
+    size_t offset, cudaMemcpyKind kind, cudaStream_t = 0, EMU_HERE) {
+    return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind, file, line);
 }
-template <class S> cudaError_t cudaMemcpyFromSymbol(void* to, const S& symbol, size_t bytes, size_t offset = 0,
+template <class S> cudaError_t cudaMemcpyFromSymbol(void* to, const S& symbol, emu::Bytes bytes, size_t offset = 0,
     cudaMemcpyKind kind = cudaMemcpyDeviceToHost, EMU_HERE) {
-    return emu_symbol(&symbol, sizeof(S), offset, to, 0, kind, bytes, file, line);
+    constexpr unsigned element = sizeof(std::remove_all_extents_t<S>);
+    return emu_symbol(&symbol, sizeof(S), element, offset, to, 0, kind, bytes, file, line);
 }
 EMU_EXPORT void emu_note_symbol(const void* symbol, size_t bytes);
 template <class T, class S> cudaError_t cudaGetSymbolAddress(T** pointer, const S& symbol) {

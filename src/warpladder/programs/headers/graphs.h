@@ -102,7 +102,7 @@ inline cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t gra
     return emu::add_node(node, graph, after, count, cudaGraphNodeTypeMemset, [f = *fill, file, line] {
         size_t width = f.width * f.elementSize;
         emu_memset_host(f.dst, f.height > 1 ? f.pitch : width, int(f.value & 255), width, f.height, 1,
-            "cudaGraphAddMemsetNode", file, line);
+            "cudaGraphAddMemsetNode", 0, file, line);
     });
 }
 inline cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,

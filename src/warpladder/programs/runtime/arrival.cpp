@@ -43,6 +43,7 @@ static const void* key(cudaStream_t stream) {
 
 void stream_created(cudaStream_t stream, unsigned flags) {
     orders[stream] = {host_knows, !(flags & cudaStreamNonBlocking)};
+    host().has_streams = true;
 }
 
 // Adds work to a stream: it begins after everything that the stream and the host know. Its number.
@@ -58,6 +59,15 @@ static unsigned queued(const void* stream) {
     return own[stream] = ++work;
 }
 
+static bool has(const Clock& clock, const void* stream, unsigned number) {
+    auto known = clock.find(stream);
+    return known != clock.end() && known->second >= number;
+}
+bool are_ordered(const void* earlier, unsigned number, const void* later) {
+    return earlier == later || has(orders[later].known, earlier, number);
+}
+bool is_waited_for(const void* stream, unsigned number) { return has(host_knows, stream, number); }
+
 static void protect(int access) {
     for (auto& piece : arriving) mprotect((void*)piece.pages, piece.bytes, access);
 }
@@ -67,10 +77,7 @@ void open_arriving(bool open) { protect(open ? PROT_READ | PROT_WRITE : PROT_NON
 static void arrived() {
     if (arriving.empty()) return;
     protect(PROT_READ | PROT_WRITE);
-    std::erase_if(arriving, [](const Arriving& piece) {
-        auto known = host_knows.find(piece.stream);
-        return known != host_knows.end() && known->second >= piece.work;
-    });
+    std::erase_if(arriving, [](const Arriving& piece) { return is_waited_for(piece.stream, piece.work); });
     protect(PROT_NONE);
 }
 void host_waits(cudaStream_t stream) {
@@ -113,10 +120,16 @@ void copy_queued(const Copy& c, bool to_host, Spot place) {
     Allocation* a = find(c.to);
     const bool is_async = c.is_async && (!to_host || (a && a->type == cudaMemoryTypeHost));
     const void* stream = key(c.stream);
-    queued(stream);
+    overlaps_of_copy(c, stream, queued(stream), place);
+    if (to_host) host().are_results_read = true;
     if (!is_async) return host_waits(c.stream);
     if (to_host && c.height == 1)
         closed(*a, uintptr_t(c.to), c.width, stream, std::string(c.call) + " at " + place_of(place.file, place.line));
+}
+
+void fill_queued(const Copy& c, Spot place) {
+    const void* stream = key(c.stream);
+    overlaps_of_copy(c, stream, queued(stream), place);
 }
 
 // Libraries wait for their work where the host needs its result.
@@ -130,7 +143,9 @@ static bool is_of_library(const std::string& name) {
 // atomic operations of the whole system.
 void launch_queued(const Request& r, const std::vector<View>& views) {
     const void* stream = key(r.config.stream);
-    queued(stream);
+    unsigned number = queued(stream);
+    if (is_of_library(r.name)) host().are_results_read = true;
+    overlaps_of_launch(r, views, stream, number);
     if (is_of_library(r.name)) return host_waits(r.config.stream);
     for (const View& view : views) {
         Allocation* a = find((void*)view.low);
@@ -141,6 +156,7 @@ void launch_queued(const Request& r, const std::vector<View>& views) {
 }
 #else
 void copy_queued(const Copy&, bool, Spot) {}
+void fill_queued(const Copy&, Spot) {}
 void launch_queued(const Request&, const std::vector<View>&) {}
 #endif
 

@@ -45,6 +45,9 @@ static bool is_device(const void* pointer) {
 // call counts elements too; a part of an array can have that size by chance.
 static void count_elements(const Allocation* a, const void* pointer, Bytes bytes, unsigned element, const char* call,
     Spot place) {
+    if (a && bytes.of_pointer && bytes < a->bytes)
+        report("problem", "bytes", std::string(call) + " at {0} takes sizeof of a pointer, " + std::to_string(bytes)
+            + " bytes, and not the array's: " + described(*a), a->name, place);
     if (!a || element < 2 || bytes.counts_bytes || uintptr_t(pointer) != a->low || bytes * element != a->bytes) return;
     report(bytes.counts_elements ? "problem" : "remark", "bytes", std::string(call) + " at {0} takes "
         + std::to_string(bytes) + " bytes of " + described(*a) + ", which are " + std::to_string(bytes)
@@ -136,7 +139,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
 }
 
 EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t height, unsigned element,
-    const char* call, const char* file, int line) {
+    const char* call, cudaStream_t stream, const char* file, int line) {
     Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     if (!width || !height) return cudaSuccess;
@@ -154,6 +157,7 @@ EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t h
 #endif
     }
     open_memory(false);
+    fill_queued({to, nullptr, pitch, 0, width, height, cudaMemcpyDefault, element, call, true, stream}, {file, line});
     return cudaSuccess;
 }
 
@@ -161,8 +165,8 @@ EMU_EXPORT void emu_note_symbol(const void* symbol, size_t bytes) {
     Lock lock;
     symbols[uintptr_t(symbol)] = bytes;
 }
-EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other, int to_symbol, cudaMemcpyKind kind,
-    size_t count, const char* file, int line) {
+EMU_API emu_symbol(const void* symbol, size_t bytes, unsigned element, size_t offset, void* other, int to_symbol,
+    cudaMemcpyKind kind, Bytes count, const char* file, int line) {
     Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     bool of_device = kind == cudaMemcpyDeviceToDevice || (kind == cudaMemcpyDefault && is_device(other));
@@ -174,6 +178,10 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other,
             + why, "", {file, line});
         return failed(cudaErrorInvalidValue);
     }
+    if (count.counts_elements && element > 1 && count * element == bytes)
+        report("problem", "bytes", std::string(to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol")
+            + " at {0} takes " + std::to_string(count) + " of the variable's " + std::to_string(bytes)
+            + " bytes: a number of elements where one of bytes is meant", "", {file, line});
     open_memory(true);
     char* place = (char*)symbol + offset;
     copying = {file, line};
@@ -181,6 +189,8 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other,
     else memcpy(other, place, count);
     copying = {};
     open_memory(false);
+    if (to_symbol && find(other)) find(other)->is_read = true;
+    if (!to_symbol) host().are_results_read = true;
     host_waits(nullptr);
     return cudaSuccess;
 }

@@ -13,6 +13,20 @@ EMU_EXPORT clock_t clock() noexcept {
     return spent.tv_sec * CLOCKS_PER_SEC + spent.tv_nsec / (1000000000 / CLOCKS_PER_SEC);
 }
 
+// Of programs that declare them without a body, as CUDA's headers define them.
+#define EMU_EXTREMES(T)                                                                              \
+    __attribute__((visibility("default"))) T max(T a, T b) { return emu::larger<T>(a, b); }           \
+    __attribute__((visibility("default"))) T min(T a, T b) { return emu::smaller<T>(a, b); }
+EMU_EXTREMES(int)
+EMU_EXTREMES(unsigned)
+EMU_EXTREMES(long)
+EMU_EXTREMES(unsigned long)
+EMU_EXTREMES(long long)
+EMU_EXTREMES(unsigned long long)
+EMU_EXTREMES(float)
+EMU_EXTREMES(double)
+#undef EMU_EXTREMES
+
 namespace emu {
 
 static const std::map<std::string, std::string>& facts() {

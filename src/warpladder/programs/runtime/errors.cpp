@@ -70,6 +70,8 @@ static void at_end() {
     if (!host().unread.empty())
         report("problem", "unread error", host().unread + ", and the program never reads the error", "",
             host().unread_at);
+    if (host().sticky != cudaSuccess) return;
+    unread_results();
     leaks();
 }
 
@@ -175,6 +177,8 @@ EMU_EXPORT void emu_refuse(const char* name, const char* library, const void* ad
 
 // The result of a call that stands as a statement of its own.
 EMU_API emu_unread(cudaError_t error, const char* call, const char* file, int line) {
+    static bool is_known = false;  // after a launch's fault all calls return its error
+    if (error != cudaSuccess && error == host().sticky && std::exchange(is_known, true)) return error;
     if (error != cudaSuccess && error != cudaErrorNotReady && !is_reported({file, line}))
         report("problem", "unread error", std::string(call) + " at {0} returns " + cudaGetErrorName(error) + " ("
             + cudaGetErrorString(error) + "), and the program does not read it", "", {file, line});

@@ -22,8 +22,15 @@ EMU_EXPORT void emu_forget(void* memory);
 EMU_EXPORT void emu_written(void* memory, size_t bytes);
 EMU_EXPORT size_t emu_unwritten(void* memory, size_t bytes, size_t element, size_t* first);
 EMU_EXPORT void emu_copied(void* to, void* from, size_t bytes);
+EMU_EXPORT void emu_touched(void* memory, size_t bytes, void (*note)(void* to, uintptr_t low, uintptr_t high, int how),
+    void* to);
 
 namespace emu {
+
+struct Spot {  // of a call in the program
+    const char* file;
+    int line;
+};
 
 // Memory of the device, managed memory, or page-locked memory of the host. A freed one stays in the list, without
 // access, so that a later use is recognised.
@@ -41,12 +48,12 @@ struct Allocation {
     unsigned element = 1;  // bytes of what the program's pointer points to
     std::string launch;    // last one that got a pointer into it, and its number of threads
     size_t threads = 0;
+    bool of_host_code = true;  // false if a kernel allocated it
+    // checked programs: kernel that wrote to it last, with its line; whether a kernel or a copy has read it
+    std::string writer;
+    Spot written_at{};
+    bool is_read = false;
     uintptr_t high() const { return low + bytes; }
-};
-
-struct Spot {  // of a call in the program
-    const char* file;
-    int line;
 };
 
 struct Host {
@@ -58,6 +65,8 @@ struct Host {
     unsigned launches = 0;
     std::string running;      // kernel of the current launch
     int device = 0;
+    bool has_streams = false;       // of its own
+    bool are_results_read = false;  // something that a kernel has stored or printed has come to the host
 };
 Host& host();
 
@@ -120,9 +129,17 @@ void host_waits_for(const void* event);
 void event_recorded(const void* event, cudaStream_t stream);
 void stream_waits(cudaStream_t stream, const void* event);
 void copy_queued(const Copy& copy, bool to_host, Spot place);
+void fill_queued(const Copy& target, Spot place);
 void open_arriving(bool open);  // to kernels and copies
 std::string on_its_way(const void* address, std::string& array);
 void launch_queued(const Request& request, const std::vector<View>& views);
+bool are_ordered(const void* earlier, unsigned number, const void* later);  // work of one stream before that of another
+bool is_waited_for(const void* stream, unsigned number);  // the host knows that this work has ended
+
+// overlap.cpp: work of several streams on the same memory
+void overlaps_of_launch(const Request& request, const std::vector<View>& views, const void* stream, unsigned number);
+void overlaps_of_copy(const Copy& copy, const void* stream, unsigned number, Spot place);
+void unread_results();  // remarks, at the end
 
 // device.cpp: number by name in the description of the GPU
 double fact(const char* name);

@@ -270,6 +270,7 @@ EMU_EXPORT void emu_start(const Request& r) {
     is_launching = true;
     int faults = emu_launch(&launch);
     overruns(r);
+    if (launch.effects & 2) host().are_results_read = true;  // it has printed
     launch_queued(r, seen);
     open_memory(false);
     StreamOfGraph children_of(c.stream);

@@ -107,10 +107,19 @@ static uintptr_t place_in_program() {
     return search.code;
 }
 
-// A wild access of host code is reported, and the program dies of the signal as it would elsewhere.
+// A wild access of host code, or an integer division by zero, is reported, and the program dies of the signal as it
+// would elsewhere.
 static void host_fault(int number, siginfo_t* info, void*) {
     static std::atomic<bool> once{false};
     std::string array;
+    if (number == SIGFPE) {
+        uintptr_t code = place_in_program();
+        report_text("problem", "", std::string("crash\x1fhost code divides an integer by zero")
+            + (code ? " at {0}" : "") + "\x1f\x1f\x1f\x1f" + (code ? '+' + std::to_string(code) + '\x1f' : "")
+            + '\x1e');
+        sigaction(number, &before[number], nullptr);
+        return;
+    }
     if (std::string what = on_its_way(info->si_addr, array); !what.empty()) {
         uintptr_t code = place_in_program();
         report_text("problem", "", "not arrived\x1fhost code reads or writes what is still on its way"
@@ -120,6 +129,8 @@ static void host_fault(int number, siginfo_t* info, void*) {
     }
     if (!once.exchange(true)) {
         Allocation* a = nearest(info->si_addr);
+        bool is_outside = a && !a->freed && a->type != cudaMemoryTypeDevice
+            && uintptr_t(info->si_addr) - a->low >= a->bytes;
         std::string place;
         if (copying.file) place = std::string("@") + copying.file + ':' + std::to_string(copying.line) + ":0";
         else if (uintptr_t code = place_in_program()) place = '+' + std::to_string(code);
@@ -127,17 +138,19 @@ static void host_fault(int number, siginfo_t* info, void*) {
         if (!a)
             message += uintptr_t(info->si_addr) < PAGE ? "through a null pointer" : "an address that is not its own";
         else if (a->freed) message += "freed memory";
+        else if (is_outside) message += "outside of an allocation";
         else message += "what only kernels and cudaMemcpy reach";
         message += place.empty() ? "" : " at {0}";
         if (a) message += ": " + explained(info->si_addr);
-        report_text("problem", "", std::string(a ? "device memory" : "crash") + '\x1f' + message + '\x1f'
+        const char* kind = is_outside ? "out of bounds" : a ? "device memory" : "crash";
+        report_text("problem", "", std::string(kind) + '\x1f' + message + '\x1f'
             + (a ? a->name : "") + "\x1f\x1f\x1f" + (place.empty() ? "" : place + '\x1f') + '\x1e');
     }
     sigaction(number, &before[number], nullptr);  // the access is repeated, and ends the process
 }
 
 static void watch_host() {
-    for (int number : {SIGSEGV, SIGBUS}) {
+    for (int number : {SIGSEGV, SIGBUS, SIGFPE}) {
         struct sigaction action{};
         action.sa_sigaction = host_fault;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -158,8 +171,9 @@ static struct Watching {
 
 static cudaError_t release(void* pointer, bool of_host, const char* call, Spot place) {
     Lock lock;
-    if (!pointer) return returned(cudaSuccess);
+    if (!pointer || host().sticky != cudaSuccess) return returned(cudaSuccess);
     Allocation* a = find(pointer);
+    if (current && a && a->of_host_code) return cudaSuccess;  // a parameter's destructor, which a GPU does not run
     bool begins = a && a->low == uintptr_t(pointer);
     const char* wrong = !a ? "a pointer that no allocation of the CUDA runtime gave"
         : a->freed ? "memory that is freed already"
@@ -205,7 +219,7 @@ EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const cha
     auto type = cudaMemoryType(kind);
     mprotect(memory + GUARD, pages, PROT_READ | PROT_WRITE);
     Allocation a{uintptr_t(memory) + GUARD + pages - (bytes + 255) / 256 * 256, bytes, type, name.name, file, line};
-    a.element = name.element;
+    a.element = name.element, a.of_host_code = !current;
     a.mapped = uintptr_t(memory) + GUARD, a.pages = pages;
     fill_end(a);
     if (type == cudaMemoryTypeDevice && !current) mprotect(memory + GUARD, pages, PROT_NONE);  // open in a launch

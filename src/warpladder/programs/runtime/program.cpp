@@ -1,6 +1,7 @@
 // The CUDA runtime of programs in one piece, so that one call of the compiler builds it.
 #include "errors.cpp"
 #include "arrival.cpp"
+#include "overlap.cpp"
 #include "memory.cpp"
 #include "copies.cpp"
 #include "arrays.cpp"

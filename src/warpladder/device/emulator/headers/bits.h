@@ -97,3 +97,5 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
     for (int i = 0; i < 32; i += 8) c += (a >> i & 255) * (b >> i & 255);
     return c;
 }
+inline int __dp4a(char4 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+inline unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) { return c + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }

@@ -35,7 +35,7 @@ constexpr int warpSize = 32;
 inline long long clock64() { return emu_clock(); }
 #define clock() clock_t(emu_clock())  // <ctime> declares the host's, which has the same type
 inline unsigned long long globaltimer() { return (unsigned long long)emu_clock(); }
-inline void __nanosleep(unsigned) { emu_yield(); }
+inline void __nanosleep(unsigned) { emu_sleep(); }
 
 [[noreturn]] inline void emu_trap_here(EMU_HERE) { emu_trap("__trap() was called", file, line); }
 #define __trap() emu_trap_here()

@@ -53,6 +53,7 @@ struct alignas(64) Thread {
     uint64_t found;        // and its value: a thread that reads the same value again and again waits for another one
     const void* polls_at;  // place in the code
     unsigned polls;        // repetitions
+    unsigned slept;        // of them, at the last __nanosleep()
     unsigned reads;        // of other values or addresses: a thread may wait for several in turns
 
     unsigned mask;  // of the collective that it waits in
@@ -213,6 +214,7 @@ EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
 EMU_EXPORT void emu_begins();  // in builds that count: the thread enters the kernel
 EMU_EXPORT void emu_yield();     // let others run: the thread polls
+EMU_EXPORT void emu_sleep();     // let others run: a thread that has polled since its last sleep waits for them
 EMU_EXPORT void emu_give_way();  // let others run: the thread may poll
 EMU_EXPORT void emu_progress();  // a condition that a thread waited for has become true
 

@@ -85,8 +85,8 @@ inline unsigned __reduce_or_sync(unsigned mask, unsigned v, EMU_HERE) {
 inline unsigned __reduce_xor_sync(unsigned mask, unsigned v, EMU_HERE) {
     return emu::reduce(mask, v, '^', "__reduce_xor_sync", file, line); }
 
-// Lanes need not run together, so a single lane is a correct result, and the one that finds most bugs.
-inline unsigned __activemask() { return 1u << emu::lane(); }
+// Lanes need not run together; here they do if they can: all that come to the line before anything else can go on.
+inline unsigned __activemask(EMU_HERE) { return emu_converged(file, line); }
 
 // Old shuffles without a mask, as before Volta: over the lanes that have not left the kernel. CUDA has removed them.
 #define EMU_OLD_SHUFFLE(name, I)                                                              \

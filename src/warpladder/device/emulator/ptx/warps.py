@@ -83,7 +83,7 @@ def special(opcode: str, words: list[str], operands: list[Operand]) -> str | Non
     if words[0] == "createpolicy":
         return put(operands[0], "uint64_t(0)")
     if words[0] == "nanosleep":
-        return "emu_yield();"
+        return "emu_sleep();"
     if words[0] == "trap":
         return f'emu_trap("PTX trap", {HERE});'
     if words[0] == "mapa":

@@ -168,6 +168,15 @@ EMU_EXPORT void emu_yield() {
     self().polls_at = __builtin_return_address(0);
     worker_of(self()).yield(self());
 }
+EMU_EXPORT void emu_sleep() {
+    Thread& me = self();
+    if (me.polls != me.slept) {
+        me.slept = me.polls;
+        return emu_yield();
+    }
+    worker_of(me).progress();  // time passes
+    worker_of(me).give_way(me);
+}
 EMU_EXPORT void emu_give_way() { worker_of(self()).give_way(self()); }
 EMU_EXPORT void emu_progress() { worker_here->progress(); }
 

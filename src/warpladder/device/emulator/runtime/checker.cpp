@@ -48,7 +48,7 @@ void Checker::begin(Run& run) {
     views_.clear();
     sync_points_.clear();
     std::fill_n(recent_, RECENT, nullptr);
-    launch_stamp_ = ++stamp_;
+    launch_stamp_ = begun_ = ++stamp_;
     for (unsigned i = 0; i < launch.views; ++i) {
         const View& view = launch.view[i];
         Region region;

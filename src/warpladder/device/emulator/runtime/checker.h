@@ -70,6 +70,7 @@ class Checker {
 #endif
     void written(uintptr_t address, size_t bytes);
     size_t unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first);
+    void touched(uintptr_t address, size_t bytes, void (*note)(void*, uintptr_t, uintptr_t, int), void* to);
     void copied(uintptr_t to, uintptr_t from, size_t bytes);
 
   private:
@@ -104,7 +105,7 @@ class Checker {
     Region* recent_[RECENT] = {};  // where accesses were
     unsigned forgotten_ = 0;
     uint32_t engines_ = 0;
-    uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
+    uint32_t stamp_ = 0, launch_stamp_ = 0, begun_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
 
     // Reads of unwritten memory, by position in the code. If a thread writes to it later without waiting for the

@@ -158,6 +158,13 @@ EMU_EXPORT void emu_written([[maybe_unused]] void* memory, [[maybe_unused]] size
     checker.written(uintptr_t(memory), bytes);
 #endif
 }
+// Ranges of an array that the last launch has read (0), written (1), or changed by atomic operations (2), in order.
+EMU_EXPORT void emu_touched([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes,
+    [[maybe_unused]] void (*note)(void* to, uintptr_t low, uintptr_t high, int how), [[maybe_unused]] void* to) {
+#ifdef EMU_CHECK
+    checker.touched(uintptr_t(memory), bytes, note, to);
+#endif
+}
 EMU_EXPORT void emu_copied([[maybe_unused]] void* to, [[maybe_unused]] void* from, [[maybe_unused]] size_t bytes) {
 #ifdef EMU_CHECK
     checker.copied(uintptr_t(to), uintptr_t(from), bytes);

@@ -27,6 +27,30 @@ size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_
     return count;
 }
 
+// Bytes of the array's cells that the last launch has touched, neighbours of one kind in one range.
+void Checker::touched(uintptr_t address, size_t bytes, void (*note)(void*, uintptr_t, uintptr_t, int), void* to) {
+    Allocation* memory = holding(address);
+    if (!memory) return;
+    const Cells& cells = *memory->cells;
+    uintptr_t low = 0, high = 0;
+    int how = -1;
+    for (uintptr_t at = address; at < address + bytes; at += cells.grain()) {
+        const Cell& cell = cells[at];
+        if (cell.stamp < begun_) continue;
+        bool is_write = cell.write.thread, is_atomic = cell.write.atomic >= 1 && cell.write.atomic <= 3;
+        unsigned mask = is_write ? cell.written : unsigned(cell.read[0].bytes | cell.read[1].bytes);
+        if (!mask) continue;
+        int kind = is_write ? 1 + is_atomic : 0;
+        uintptr_t first = at + unsigned(__builtin_ctz(mask)), last = at + 32 - unsigned(__builtin_clz(mask));
+        if (kind != how || first != high) {
+            if (how >= 0) note(to, low, high, how);
+            low = first, how = kind;
+        }
+        high = last;
+    }
+    if (how >= 0) note(to, low, high, how);
+}
+
 // A copy brings its source's marks; what comes from memory of others counts as written.
 void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {
     unsigned char* target = marks(to, bytes);

@@ -1,0 +1,104 @@
+// Accesses of a checked program's launches and copies to memory: a race of two streams, if no event and no wait orders
+// their work, and results that nothing reads.
+#include "host.h"
+
+namespace emu {
+
+#ifdef EMU_CHECK
+struct Range {
+    uintptr_t low, high;
+    int how;  // 0 read, 1 written, 2 changed by atomic operations
+};
+struct Work {
+    const void* stream;
+    unsigned number;
+    std::string what;
+    std::vector<Range> ranges;  // in order
+};
+static constexpr size_t MOST = 64;  // pieces of work on one allocation that are remembered
+static auto& unfinished = *new std::map<uintptr_t, std::vector<Work>>;  // by allocation
+
+// First range of a new piece of work that conflicts with one of an earlier piece, and that one; null without.
+static std::pair<const Range*, const Range*> conflict(const Work& now, const Work& before) {
+    auto a = now.ranges.begin(), b = before.ranges.begin();
+    while (a != now.ranges.end() && b != before.ranges.end()) {
+        if (a->low < b->high && b->low < a->high && (a->how == 1 || b->how == 1 || a->how != b->how)) return {&*a, &*b};
+        (a->high < b->high) ? void(++a) : void(++b);
+    }
+    return {nullptr, nullptr};
+}
+
+// what: of the work, before its place.
+static void worked(const Allocation& a, Work now, const std::string& what, Spot place, const std::string& kernel) {
+    if (!host().has_streams || now.ranges.empty()) return;
+    static const char* verbs[] = {"reads", "writes", "changes"};
+    auto& works = unfinished[a.low];
+    std::erase_if(works, [](const Work& each) { return is_waited_for(each.stream, each.number); });
+    for (const Work& before : works) {
+        if (are_ordered(before.stream, before.number, now.stream)) continue;
+        auto [mine, its] = conflict(now, before);
+        if (!mine) continue;
+        uintptr_t at = std::max(mine->low, its->low);
+        report("problem", "streams", what + " at {0}" + (kernel.empty() ? " " : ", ") + verbs[mine->how] + " "
+            + described(a) + ", from byte " + std::to_string(at - a.low) + " on, which " + before.what + " "
+            + verbs[its->how] + " in another stream, and no event and no wait orders the two", a.name, place, kernel);
+        break;
+    }
+    now.what = what + " at " + place_of(place.file, place.line) + (kernel.empty() ? "" : ",");
+    if (works.size() == MOST) works.erase(works.begin());
+    works.push_back(std::move(now));
+}
+
+void overlaps_of_launch(const Request& r, const std::vector<View>& views, const void* stream, unsigned number) {
+    Spot place{r.config.file, r.config.line};
+    for (const View& view : views) {
+        Allocation* a = find((void*)view.low);
+        if (!a || !view.touched) continue;
+        if (view.touched & 1) a->is_read = true;
+        if (view.touched & 2) a->writer = r.name, a->written_at = place;
+        if (view.touched & 2 && a->type != cudaMemoryTypeDevice) host().are_results_read = true;
+        if (!host().has_streams || view.touched & 4) continue;
+        Work now{stream, number, "", {}};
+        emu_touched((void*)a->low, a->bytes, [](void* to, uintptr_t low, uintptr_t high, int how) {
+            static_cast<std::vector<Range>*>(to)->push_back({low, high, how});
+        }, &now.ranges);
+        worked(*a, std::move(now), std::string("kernel ") + r.name + ", launched", place, r.name);
+    }
+}
+
+void overlaps_of_copy(const Copy& c, const void* stream, unsigned number, Spot place) {
+    for (int is_target : {0, 1}) {
+        uintptr_t first = uintptr_t(is_target ? c.to : c.from), pitch = is_target ? c.to_pitch : c.from_pitch;
+        Allocation* a = find((void*)first);
+        if (!a) continue;
+        if (!is_target) a->is_read = true;
+        Work now{stream, number, "", {}};
+        for (size_t row = 0; row < c.height; ++row)
+            now.ranges.push_back({first + row * pitch, first + row * pitch + c.width, is_target});
+        worked(*a, std::move(now), c.call, place, "");
+    }
+}
+
+void unread_results() {
+    bool any = false;
+    const Allocation* last = nullptr;
+    for (auto& [low, a] : host().allocations) {
+        if (a.writer.empty() || a.type != cudaMemoryTypeDevice || a.name.empty()) continue;
+        last = &a;
+        if (a.is_read) continue;
+        any = true;
+        report("remark", "unread result", "what kernel " + a.writer + ", launched at {0}, stores in " + described(a)
+            + " is never read: no kernel reads it, and no copy", "", a.written_at, a.writer);
+    }
+    if (last && !any && !host().are_results_read)
+        report("remark", "unread result", "nothing that a kernel stores ever comes to the host; the last is kernel "
+            + last->writer + ", launched at {0}, which writes to " + described(*last), last->name, last->written_at,
+            last->writer);
+}
+#else
+void overlaps_of_launch(const Request&, const std::vector<View>&, const void*, unsigned) {}
+void overlaps_of_copy(const Copy&, const void*, unsigned, Spot) {}
+void unread_results() {}
+#endif
+
+}  // namespace emu
