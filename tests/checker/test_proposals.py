@@ -136,3 +136,29 @@ def test_a_syntax_error_is_seen_when_the_file_is_listed(
     out, err = capsys.readouterr()
     assert "twice(const float* x, float* y, int n)" in out
     assert "k.cu:3: expected ',' or ';' before 'if'" in err
+
+
+def test_a_guess_has_the_block_of_the_kernels_shared_array(tmp_path):
+    text = """
+#define T 32
+template <class X> __global__ void tile(const X* x, X* sums, int n) {
+    __shared__ X s[T];
+    int t = threadIdx.x, i = blockIdx.x * T + t;
+    s[t] = i < n ? x[i] : 0;
+    __syncthreads();
+    if (t == 0) sums[blockIdx.x] = s[0] + s[T - 1];
+}
+template __global__ void tile<double>(const double*, double*, int);
+__global__ void plane(const float* x, float* y, int rows, int columns) {
+    __shared__ float s[8][T + 1];
+    int c = blockIdx.x * T + threadIdx.x, r = blockIdx.y * 8 + threadIdx.y;
+    if (r < rows && c < columns) y[r * columns + c] = s[threadIdx.y][threadIdx.x] = x[r * columns + c];
+}
+__global__ void carved(double* x) { extern __shared__ char room[]; x[threadIdx.x] = room[threadIdx.x]; }
+"""
+    file = tmp_path / "k.cu"
+    file.write_text(text)
+    tile, plane, carved = proposals(device_code(file), "", ["tile<double>", "plane", "carved"])
+    assert (tile.block, tile.arrays["sums"]) == (("32",), f"{tile.grid[0]}:uninitialised")
+    assert plane.block == ("32", "8") and plane.grid == ("(columns + 31) / 32", "(rows + 7) / 8")
+    assert (carved.block, carved.shared) == (("256",), "4096")

@@ -212,7 +212,8 @@ void total(int *y) {
     printf("%d %d %d\\n", h[0], h[1], 1 << (h[1] >> 7));
     cudaFree(x);
 }
-int main() { int *y; cudaMalloc(&y, 8); total(y); cudaFree(y); }
+int without_return(int *y) { total(y); }
+int main() { int *y; cudaMalloc(&y, 8); without_return(y); cudaFree(y); }
 """
 
 

@@ -5,8 +5,10 @@ A grid that the file rounds down stays rounded down. Sizes stay names: `--grid "
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -104,8 +106,11 @@ def _of_file(
         pointer = re.fullmatch(r"\s*(?:\([^()]*\*\s*\)\s*)?([A-Za-z_]\w*)\s*(?:\+\s*(.+))?", text)
         if pointer is None:
             return None
-        length = values.elements(pointer[1], parameter) or str(LENGTH)
+        length = values.elements(pointer[1], parameter)
         arrays[parameter.name] = length + content(source, kernel, parameter)
+        if not length:
+            unknown = _unknown(values, kernel, given, len(block) > 1)
+            arrays[parameter.name] = unknown + arrays[parameter.name].replace(":uninitialised", ":zeros")
         pointers[parameter.name] = pointer[1]
         if pointer[2]:
             arguments[parameter.name] = f"{parameter.name}+{values.expanded(pointer[2])}"
@@ -127,6 +132,13 @@ def _of_file(
     floats = {p.name for p in kernel.parameters if not p.pointer and p.name in own}
     numbers |= {name: own.pop(name) for name in floats}
     return Proposal(kernel.name, tuple(grid), tuple(block), shared, numbers, arrays, own, pointers)
+
+
+def _unknown(values: HostValues, kernel: Signature, given: list[str], is_plane: bool) -> str:
+    """Length of an array that nothing in the file gives: in a launch of two axes the two largest numbers' product."""
+    numbers = [values.expanded(text) for text in given]
+    sizes = sorted(int(n) for n, p in zip(numbers, kernel.parameters, strict=False) if not p.pointer and n.isdigit())
+    return str(max(LENGTH, math.prod(sizes[-2:]) if is_plane and len(sizes) > 1 else 0))
 
 
 def _with(text: str, name: str, value: str) -> str:
@@ -204,14 +216,17 @@ def guessed(source: KernelSource, kernel: Signature) -> Proposal:
     size = SIDE if is_plane else LENGTH if re.search(r"\bblockIdx\b|\+=\s*blockDim\b", text) else 256
     leaves = [leaf for one in kernel.parameters for leaf in one.leaves]
     limits = [_limit(text, axis, bounds) for axis in ("xy" if is_plane else "x")]
-    width = 16 if is_plane else 256
+    widths = _tile(source, text, "xy" if is_plane else "x") or ([16, 16] if is_plane else [256])
     several = "4" if "blockIdx" in text else "1"
-    grid = tuple(f"({limit} + {width - 1}) / {width}" if limit else several for limit in limits)
-    block = (str(width),) * len(limits)
+    grid = tuple(
+        f"({limit} + {width - 1}) / {width}" if limit else several for limit, width in zip(limits, widths, strict=True)
+    )
+    block = tuple(map(str, widths))
     length = f"{SIDE * SIDE}" if is_plane else (limits[0] or f"{size}")
     known = " * ".join(filter(None, limits)) if is_plane and all(limits) and len(bounds) == 2 else length
     arrays = {
-        leaf.name: ("1" if _is_single(text, leaf.name) else known) + content(source, kernel, leaf)
+        leaf.name: ("1" if _is_single(text, leaf.name) else grid[0] if _is_of_blocks(text, leaf.name) else known)
+        + content(source, kernel, leaf)
         for leaf in leaves
         if leaf.pointer
     }
@@ -220,8 +235,49 @@ def guessed(source: KernelSource, kernel: Signature) -> Proposal:
         for leaf in leaves
         if not leaf.pointer
     }
-    shared = "1024" if "extern __shared__" in text or "extern __shared__" in code(source) else "0"
+    shared = str(math.prod(widths) * _dynamic(source, kernel, text))
     return Proposal(kernel.name, grid, block, shared, values, arrays)
+
+
+def _dynamic(source: KernelSource, kernel: Signature, text: str) -> int:
+    """Bytes of dynamic shared memory for each thread: a number of its type; more for bytes, which are carved up."""
+    declared = r"extern\b[^;]*__shared__\s*(?P<type>[^;]*?)\w+\s*\["
+    found = re.search(declared, text) or re.search(declared, code(source))
+    if found is None:
+        return 0
+    if re.search(r"\b(?:char|uint8_t|byte)\s*$", found["type"]):
+        return 16
+    return 4 if "<" not in kernel.name and re.search(r"\b(?:float|int|unsigned|short)\s*$", found["type"]) else 8
+
+
+def _tile(source: KernelSource, text: str, axes: str) -> list[int]:
+    """Threads along each axis, by the smallest shared array that a thread's index alone addresses; [] without one."""
+    known = HostValues(bare(source.text, directives=True))
+    found: list[list[int]] = []
+    for match in re.finditer(r"__shared__\s+[\w\s:]+?\b(?P<name>\w+)\s*(?P<sizes>(?:\[[^\[\]]+\]\s*)+)[;,]", text):
+        index = r"\s*".join(rf"\[\s*{_index(text, axis)}\s*\]" for axis in reversed(axes))
+        if not re.search(rf"(?<!\w){match['name']}\s*(?:\[[^\[\]]+\]\s*)*{index}(?!\s*\[)", text):
+            continue
+        sizes = re.findall(r"\[([^\[\]]+)\]", match["sizes"])
+        if len(axes) == 2:  # rows with a gap
+            sizes[-1] = re.sub(r"\+\s*1\s*$", "", sizes[-1])
+        sizes = [known.expanded(size) for size in sizes]
+        with suppress(WarpladderError):
+            numbers = known.needed(sizes, set())
+            values: dict[str, float] = {}
+            for name, expression in numbers.items():
+                values[name] = evaluate(expression, values)
+            found.append([int(evaluate(size, values)) for size in sizes[::-1][: len(axes)]])
+            if len(axes) == 2 and found[-1][0] == found[-1][1] + 1:
+                found[-1][0] -= 1
+    fitting = [each for each in found if len(each) == len(axes) and 0 < math.prod(each) <= 1024 and min(each) > 1]
+    return min(fitting, key=math.prod, default=[])
+
+
+def _index(text: str, axis: str) -> str:
+    """Pattern of the thread's index along an axis: threadIdx.x, and names that it is assigned to."""
+    own = rf"threadIdx\s*\.\s*{axis}"
+    return "(?:" + "|".join([own, *re.findall(rf"\b(\w+)\s*=\s*(?:\(int\)\s*)?{own}\s*[;,]", text)]) + ")"
 
 
 def _number(leaf: Parameter, size: int) -> str:
@@ -241,6 +297,12 @@ def _is_single(text: str, name: str) -> bool:
         < uses
         == len(re.findall(rf"(?<![\w)\]])\s*\*\s*{re.escape(name)}\b(?!\s*[\[+])|\(\s*{re.escape(name)}\s*,", text))
     )
+
+
+def _is_of_blocks(text: str, name: str) -> bool:
+    """True if a pointer has an element for each block: sums[blockIdx.x]."""
+    uses = len(re.findall(rf"\b{re.escape(name)}\b", text))
+    return 0 < uses == len(re.findall(rf"\b{re.escape(name)}\s*\[\s*blockIdx\s*\.\s*x\s*\]", text))
 
 
 def _limit(text: str, axis: str, bounds: list[str]) -> str:

@@ -77,7 +77,7 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
             click.echo(f"  {launch}")
     if not plain and not instances:
         raise KernelError(f"{file} has no kernel that can be checked here")
-    is_only = len(found) == 1 and not named
+    is_only = len(found) == 1 and not named and not instances
     _show_proposals(file, [command(each, file, verb, is_only) for each in proposed[:PROPOSED]], verb, instances)
     click.echo(ARRAYS)
     if file.with_suffix(".toml").is_file():

@@ -43,6 +43,8 @@ _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",), "count": ("-DEMU_CHECK", "-DE
 _EMULATED = (f"-I{HERE / 'headers'}", f"-I{HEADERS}", f"-I{OWN}", f"-I{EMULATED}")
 #: Flags of single kernels that programs omit: they leave a loop's variables in memory, and programs run longer.
 _SLOW = ("-fira-region=one", "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-move-loop-invariants")
+#: A function that ends without its return goes on with any value, as without optimization: else g++ ends it nowhere.
+_NO_RETURN = ("-fsanitize=unreachable", "-fno-sanitize=return")
 #: Pattern of headers of NVIDIA's libraries and of device code that the emulator lacks.
 _NOT_HERE = re.compile(
     r"cublasLt|cublasXt|cudnn|cufftw|curand_mtgp|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
@@ -128,7 +130,7 @@ def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
     """Compiler flags of a program's files and of the precompiled headers."""
     polls = POLLS.get(mode, ()) if any(has_volatile(s.text) for s in sources.files.values()) else ()
     flags = [flag for flag in KERNEL_FLAGS[mode] if flag not in _SLOW]
-    return [*ALWAYS, *polls, *flags, f"-DEMU_ARCH={arch}", *_EMULATED]
+    return [*ALWAYS, *polls, *flags, *_NO_RETURN, f"-DEMU_ARCH={arch}", *_EMULATED]
 
 
 @contextmanager

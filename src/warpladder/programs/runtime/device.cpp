@@ -13,6 +13,15 @@ EMU_EXPORT clock_t clock() noexcept {
     return spent.tv_sec * CLOCKS_PER_SEC + spent.tv_nsec / (1000000000 / CLOCKS_PER_SEC);
 }
 
+// For -fsanitize=unreachable: the program's own __builtin_unreachable().
+struct Unreachable {
+    const char* file;
+    int line;
+};
+EMU_EXPORT void __ubsan_handle_builtin_unreachable(Unreachable* place) {
+    emu_trap("what the program calls unreachable is reached", place->file, place->line);
+}
+
 // Of programs that declare them without a body, as CUDA's headers define them.
 #define EMU_EXTREMES(T)                                                                              \
     __attribute__((visibility("default"))) T max(T a, T b) { return emu::larger<T>(a, b); }           \

@@ -8,7 +8,8 @@ import numpy as np
 
 from ...config import TrainConfig
 from ...errors import KernelError, RungError
-from ...ops.own.kernel_file import KernelFile
+from ...ops.own.kernel_file import KernelFile, command
+from ...ops.own.roles import columns
 from ...ops.own.update import OwnUpdate
 from ..tolerance import bound
 from .watched import send_watched
@@ -23,11 +24,6 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
     from ...device.emulator import EmulatedDevice
 
     (own,), optimizer, random = file.launches, config.optimizer, np.random.default_rng(7)
-    run = f"warpladder check {file.path}"
-
-    def described(what: str) -> str:
-        return f"{own.signature.name}, {count:,} parameters: {what}: run `{run}`"
-
     device = EmulatedDevice("check", collect=True, watched=True)
     w, g = (random.standard_normal(count).astype(np.float32) for _ in range(2))
     g *= np.float32(0.1)
@@ -37,6 +33,12 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
     update = kind(device, config, arrays["w"], arrays["g"], tuple(arrays[name] for name in slots), 256)
     row = optimizer.numbers(np.array([optimizer.learning_rate]), 8)[:1].astype(np.float32)
     numbers = device.array(row)
+    known = dict(zip(columns(optimizer), map(float, row[0]), strict=False)) | {"count": count}
+    run = command(file, own, arrays, known | {"limit": config.clip_value or float(np.finfo(np.float32).max)})
+
+    def described(what: str, shows: str = f": run `{run}`") -> str:
+        return f"{own.signature.name}, {count:,} parameters: {what}{shows}"
+
     (launch,) = update.step(numbers, None)
     try:
         send_watched(device, launch, lambda what: abort(described(what)))
@@ -56,5 +58,5 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
         distance, limit = np.linalg.norm(found - truth), bound("fp32", optimizer.roundings)
         if not distance <= limit * np.linalg.norm(truth):
             at = int(np.argmax(np.where(np.isnan(found), np.inf, np.abs(found - truth))))
-            raise RungError(described(f"{name}[{at}] is {found[at]:.6g}, and should be {truth[at]:.6g}"))
+            raise RungError(described(f"{name}[{at}] is {found[at]:.6g}, and should be {truth[at]:.6g}", shows=""))
     return run
