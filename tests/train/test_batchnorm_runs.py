@@ -74,7 +74,7 @@ def test_steps_are_pytorchs_to_the_last_digits() -> None:
     "rung",
     [
         "numpy", "numpy:precision=fp64", "numpy:sums=float64", "naive:device=emulated", "native:threads=2",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("loops", "native", "torch", "graph:device=emulated", "tensor:device=emulated")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("loops", "native", "torch", "jax", "graph:device=emulated", "tensor:device=emulated")),
     ],
 )  # fmt: skip
 def test_a_rung_follows_the_reference_and_goes_on_in_the_same_bits(rung: str) -> None:
@@ -195,6 +195,6 @@ def test_shapes_are_checked_as_pytorch_checks_them() -> None:
 
 
 def test_rungs_that_cannot_state_it_in_one_line() -> None:
-    for name in ("persistent:device=emulated", "sklearn", "jax", "torch:device=cuda:mode=graph"):
+    for name in ("persistent:device=emulated", "sklearn"):
         reason = find(name).unsupported(NET, CONFIG)
         assert reason is not None and "\n" not in reason, name

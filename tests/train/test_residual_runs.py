@@ -88,7 +88,7 @@ def test_steps_are_pytorchs_to_the_last_digits(net: wl.Net) -> None:
 @pytest.mark.parametrize(
     "rung",
     [
-        "numpy", "naive:device=emulated", *(pytest.param(name, marks=pytest.mark.slow) for name in (
+        "numpy", "native", "naive:device=emulated", *(pytest.param(name, marks=pytest.mark.slow) for name in (
             "loops", "numpy:precision=fp64", "torch", "jax", "tiled:device=emulated", "gemm:device=emulated",
             "graph:device=emulated", "tensor:device=emulated", "streamed:device=emulated", "resident:device=emulated",
         )),
@@ -157,6 +157,6 @@ def test_the_outputs_of_layers_within_a_residual_are_predicted() -> None:
 
 
 def test_rungs_that_cannot_train_it_state_why() -> None:
-    for name in ("native", "persistent:device=emulated", "sklearn"):
+    for name in ("persistent:device=emulated", "sklearn"):
         reason = find(name).unsupported(PLAIN, CONFIG)
         assert reason and "\n" not in reason, name

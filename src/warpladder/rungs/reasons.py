@@ -22,9 +22,7 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
     from ..nets.residual import RESIDUAL_PARTS
     from ..ops.engine.layer_files import LISTED, others
 
-    known = ", ".join(kind.__name__ for kind in LISTED if kind not in RESIDUAL_PARTS)
-    if reason := of_residuals(net):
-        return reason
+    known = ", ".join([*(kind.__name__ for kind in LISTED if kind not in RESIDUAL_PARTS), "Residual"])
     reason = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
     return reason or of_loops(net, config, options)
 
@@ -36,26 +34,10 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOpti
     return of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
 
 
-def of_statistics(net: Net) -> str | None:
-    """Reason why a rung without statistics of a batch cannot train a normalising net; None if it can."""
-    layer = next((layer for layer in net.layers if layer.normalizes), None)
-    remedy = "loops, numpy, native, torch and the rungs of CUDA kernels do"
-    return None if layer is None else f"it has no statistics of a batch, which {layer} takes: {remedy}"
-
-
-def of_residuals(net: Net) -> str | None:
-    """Reason why a rung whose layers have one input cannot train a net with residual connections; None without any."""
-    if not net.skips.stored:
-        return None
-    return (
-        "its layers take one input each, and Residual adds two: all rungs but native and persistent, torch and jax do"
-    )
-
-
 def of_masks(net: Net) -> str | None:
-    """Reason why a peer cannot train a net with random masks; None if the net has none."""
+    """Reason why a user's module cannot train a net with random masks; None if the net has none."""
     layer = next((layer for layer in net.layers if layer.is_random), None)
-    return None if layer is None else f"its generator draws other masks for {layer} than the order's: no peer trains it"
+    return None if layer is None else f"its generator draws other masks for {layer} than the order's"
 
 
 def of_layers(net: Net, file: str) -> str | None:

@@ -46,11 +46,11 @@ def graph_with(
     module: Any = torch_net
 
     class ChangedFunction(NetFunction):
-        def output(self, params: Any, x: Any) -> Any:
+        def output(self, tensors: Any, x: Any, batch: Any = None) -> Any:
             plain = module.functional
             module.functional = SimpleNamespace(**{**vars(plain), **functions(plain)})
             try:
-                return super().output(params, x)
+                return super().output(tensors, x, batch)
             finally:
                 module.functional = plain
 
@@ -626,7 +626,7 @@ def test_both_kinds_of_pools_give_a_tie_to_the_first_in_jax(size: int, k: int) -
     jnp = pytest.importorskip("jax.numpy")
     from jax import vjp
 
-    from warpladder.rungs.peers.jax.steps import pool, pool_windows
+    from warpladder.rungs.peers.jax.net import pool, pool_windows
 
     rng = np.random.default_rng(0)
     x = jnp.asarray(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...nets import Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape
+from ...nets import RESIDUAL_PARTS, BatchNorm1d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape
 
 
 def spatial(net: Net) -> bool:
@@ -19,26 +19,32 @@ def stored(x: np.ndarray, image: bool) -> np.ndarray:
 
 
 def flattened(net: Net) -> dict[str, Shape]:
-    """Shape (channels, height, width) of the image that a Linear layer reads flattened, by the name of its weight."""
+    """Shape (channels, height, width) of the image that a layer reads flattened, by the name of its weight, or of the
+    weight, bias and running statistics of a `BatchNorm1d`.
+    """
     out: dict[str, Shape] = {}
     image: Shape | None = None
-    for i, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
+    for name, layer, shape in zip(net.names, net.layers, net.shapes, strict=False):
         if isinstance(layer, Flatten) and len(shape) == 3:
             image = shape
+        elif isinstance(layer, RESIDUAL_PARTS):
+            image = None  # both paths have their channels first
+        elif image is not None and isinstance(layer, BatchNorm1d):
+            out |= {f"{name}.{kind}": image for kind in (*layer.param_shapes(shape), *layer.buffer_shapes(shape))}
         elif isinstance(layer, Linear):
             if image is not None:
-                out[f"{net.names[i]}.weight"] = image
+                out[f"{name}.weight"] = image
             image = None
     return out if spatial(net) else {}
 
 
 def channels_last(weight: np.ndarray, image: Shape) -> np.ndarray:
-    """Weight (out, features) with its columns in the order height, width, channels; a copy."""
+    """Array (..., features) with its columns in the order height, width, channels; a copy."""
     return np.ascontiguousarray(weight.reshape(-1, *image).transpose(0, 2, 3, 1)).reshape(weight.shape)
 
 
 def channels_first(weight: np.ndarray, image: Shape) -> np.ndarray:
-    """Weight (out, features) with its columns in the order channels, height, width: inverse of `channels_last`."""
+    """Array (..., features) with its columns in the order channels, height, width: inverse of `channels_last`."""
     c, h, w = image
     return np.ascontiguousarray(weight.reshape(-1, h, w, c).transpose(0, 3, 1, 2)).reshape(weight.shape)
 

@@ -15,7 +15,6 @@ from ....nets import Net
 from ....trainers.base import State, Trainer
 from ...base import Rung
 from ...options import THREADS, OneOf, Options, PrecisionOf, option
-from ...reasons import of_masks, of_statistics
 from .. import driver
 
 #: How it deviates on the GPU.
@@ -47,7 +46,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
     """Reason why JAX cannot train with these options on this machine; None if it can."""
-    if reason := of_masks(net) or of_statistics(net) or _layers(net) or config.optimizer.lacks("jax.py"):
+    if reason := _layers(net) or config.optimizer.lacks("jax.py"):
         return reason
     if options.device is None:
         if options.precision not in (None, "fp32"):

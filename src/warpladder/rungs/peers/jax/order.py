@@ -13,17 +13,11 @@ import jax.numpy as jnp
 from jax.sharding import SingleDeviceSharding
 
 from ....data.order import ORDER_WORDS, ROUNDS
+from ....ops.dropout.jax import mixed
 
 #: Samples in an order at most: the network spans up to four times as many values, of which each takes eight bytes
 #: meanwhile.
 MOST = 1 << 24
-
-
-def mix(x: jax.Array) -> jax.Array:
-    """Hash `order.mix32` of uint32 numbers."""
-    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
-    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
-    return x ^ (x >> 16)
 
 
 def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
@@ -32,7 +26,7 @@ def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
     mask = jnp.uint32((1 << half_bits) - 1)
     left, right = values >> half_bits, values & mask
     for key in words[:ROUNDS]:
-        left, right = right, left ^ (mix(right ^ key) & mask)
+        left, right = right, left ^ (mixed(right ^ key) & mask)
     sent = (left << half_bits) | right
     # A value of n or more is permuted again. Each round doubles the number of times, by looking up the result
     # of the result.

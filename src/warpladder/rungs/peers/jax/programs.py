@@ -13,8 +13,9 @@ from jax.sharding import SingleDeviceSharding
 from ....data.order import ORDER_WORDS
 from ....errors import RungError
 from ....nets import Conv2d, Linear, Net
-from ....nets.params import param_slices
-from .steps import WIDTH, Length, Rule, Tree, forward, pixels, steps
+from ....nets.params import buffer_slices, param_slices
+from .net import Tree, forward
+from .steps import WIDTH, Held, Length, Rule, pixels, steps
 
 
 class SampleArrays(NamedTuple):
@@ -56,7 +57,7 @@ def program(net: Net, rule: Rule, precision: str, length: Length, samples: Sampl
         return jax.ShapeDtypeStruct(shape, dtype, sharding=samples.sharding)
 
     shape, params = samples.shape, tensors(net, samples.sharding)
-    held = dict.fromkeys(rule.slots, params)
+    held = Held(params, dict.fromkeys(rule.slots, params), running(net, samples.sharding))
     table = array((WIDTH,) if rule.steady else (length.count, WIDTH), np.float32)
     scale = array((), np.float32) if samples.is_scaled else None
     goal = samples.goal
@@ -64,26 +65,27 @@ def program(net: Net, rule: Rule, precision: str, length: Length, samples: Sampl
     place: Any = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
     if length.half_bits is not None:
         place = array((ORDER_WORDS,), np.uint32)
-    work = jax.jit(steps(net, rule, precision, length, samples.is_weighted), donate_argnums=(0, 1))
-    return work.lower(params, held, table, scale, array(shape, samples.dtype), y, place).compile()
+    keys = array((2,), np.uint32) if net.is_random else None
+    work = jax.jit(steps(net, rule, precision, length, samples.is_weighted), donate_argnums=0)
+    return work.lower(held, table, scale, array(shape, samples.dtype), y, place, keys).compile()
 
 
 @lru_cache(maxsize=256)
 def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sharding: SingleDeviceSharding) -> Any:
     """Compiled program from stored samples of this shape to the net's output."""
 
-    def work(params: Tree, rates: jax.Array, x: jax.Array) -> jax.Array:
-        return forward(net, params, pixels(x, rates[0]), precision)
+    def work(params: Tree, buffers: Tree, rates: jax.Array, x: jax.Array) -> jax.Array:
+        return forward(net, params, buffers, pixels(x, rates[0]), precision)[0]
 
     shapes = (
         jax.ShapeDtypeStruct((1,), np.float32, sharding=sharding),
         jax.ShapeDtypeStruct(shape, dtype, sharding=sharding),
     )
-    return jax.jit(work).lower(tensors(net, sharding), *shapes).compile()
+    return jax.jit(work).lower(tensors(net, sharding), running(net, sharding), *shapes).compile()
 
 
-def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the parameters by name, in this peer's layout."""
+def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, Any]:
+    """`jax.ShapeDtypeStruct` of each parameter by name, in this peer's layout."""
     out = {}
     for place in param_slices(net):
         shape = place.shape
@@ -93,3 +95,10 @@ def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, jax.ShapeDtyp
             shape = (*shape[2:], shape[1], shape[0])
         out[place.name] = jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
     return out
+
+
+def running(net: Net, sharding: SingleDeviceSharding) -> dict[str, Any]:
+    """`jax.ShapeDtypeStruct` of each running statistic by name."""
+    return {
+        place.name: jax.ShapeDtypeStruct(place.shape, np.float32, sharding=sharding) for place in buffer_slices(net)
+    }

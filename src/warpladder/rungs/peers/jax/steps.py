@@ -1,16 +1,11 @@
-"""Training steps in JAX as pure functions: net, loss, update, and a scan over many steps.
-
-Images have their channels last, weights are (in, out) and (height, width, in, out). docs/peers.md has the reasons.
-"""
+"""Training steps in JAX as pure functions: loss, update, and a scan over many steps. Begin with net.py."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,20 +13,26 @@ import numpy as np
 from jax import lax
 
 from ....config import TrainConfig
-from ....nets import Branch, Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Shortcut, Sum, Upsample2d
-from ....ops.engine.layer_files import form
+from ....nets import CrossEntropyLoss, Net
 from ....ops.loss.jax import values
 from ....ops.update.reference import EPSILON
 from ....optimizers import NUMBERS, Optimizer
-from ..layout import pooled_first, spatial
+from .net import Tree, forward
 from .order import shuffled
 
-Tree = dict[str, jax.Array]
 Slots = dict[str, Tree]
 
 #: Numbers of an update that are arguments of a compiled program (as constants they gain nothing): those of the
 #: optimizer, and the clip value or norm.
 WIDTH = NUMBERS + 1
+
+
+class Held(NamedTuple):
+    """What a step changes: parameters, the optimizer's slots, and running statistics, each by name."""
+
+    params: Tree
+    slots: Slots
+    buffers: Tree
 
 
 def numbers(config: TrainConfig, first: int, last: int, samples: int) -> np.ndarray:
@@ -102,148 +103,33 @@ class Length:
     has_loss: bool = True
 
 
-def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
-    """Output (n, *out_shape) float32 of x (`layout.stored`): (n, height, width, channels) or (n, features)."""
-    half = jnp.bfloat16 if precision == "bf16" else None
-    exactly = lax.Precision.HIGHEST if precision == "fp32" else lax.Precision.DEFAULT
-    if half:
-        params, x = {name: p.astype(half) if p.ndim > 1 else p for name, p in params.items()}, x.astype(half)
-    image = None
-    entering: list[jax.Array] = []
-    for i, (layer, shape) in enumerate(pooled_first(net)):
-        entering.append(x)
-        weight, bias = (f"{net.names[i]}.{kind}" for kind in ("weight", "bias"))
-        match layer:
-            case Branch():
-                pass
-            case Shortcut():
-                x = entering[net.skips.stored[i]]
-            case Sum():
-                x = x + entering[net.skips.stored[i]]
-            case Linear():
-                x, image = jnp.matmul(x, params[weight], precision=exactly), None
-                x = biased(x, params[bias]) if layer.bias else x
-            case Conv2d():
-                edge = (layer.padding, layer.padding)
-                x = lax.conv_general_dilated(
-                    x, params[weight], (layer.stride, layer.stride), (edge, edge),
-                    dimension_numbers=("NHWC", "HWIO", "NHWC"), precision=exactly,
-                )  # fmt: skip
-                x = biased(x, params[bias]) if layer.bias else x
-            case ReLU():
-                x = jax.nn.relu(x)
-            case MaxPool2d():
-                k, stride = layer.kernel_size, layer.stride or layer.kernel_size
-                x = pool_windows(x, k) if half and stride == k else pool(x, k, stride)
-            case Upsample2d():
-                n, h, w, c = x.shape
-                k = layer.scale_factor
-                x = jnp.broadcast_to(x[:, :, None, :, None, :], (n, h, k, w, k, c)).reshape(n, h * k, w * k, c)
-            case Flatten():
-                image = shape if len(shape) == 3 and spatial(net) else image
-                x = x.reshape(len(x), -1)
-            case _:
-                x = form(type(layer), "jax.py").forward(layer, x)
-    return first(x, net, image).astype(jnp.float32)
-
-
-@jax.custom_vjp
-def biased(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """Sum of x and a bias in x's format, which XLA may fuse; the bias's gradient is summed in float32."""
-    return x + bias.astype(x.dtype)
-
-
-def _biased_gradient(_: None, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return dy, dy.astype(jnp.float32).sum(tuple(range(dy.ndim - 1)))
-
-
-biased.defvjp(lambda x, bias: (biased(x, bias), None), _biased_gradient)
-
-
-def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.Array:
-    """Output with its channels first; image : its shape before it was flattened, if no later layer has read it."""
-    if image is not None:
-        c, h, w = image
-        x = x.reshape(-1, h, w, c)
-    if x.ndim == 4:
-        x = x.transpose(0, 3, 1, 2)
-    return x.reshape(len(x), *net.out_shape)
-
-
-def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
-    """Max pooling over k x k windows, the first of equals. Its gradient is a selection, which XLA fuses."""
-    n, h, w, c = x.shape
-    rows, columns = (h - k) // stride + 1, (w - k) // stride + 1
-    best: jax.Array | None = None
-    for p in range(k):
-        for q in range(k):
-            end = (n, p + (rows - 1) * stride + 1, q + (columns - 1) * stride + 1, c)
-            one = lax.slice(x, (0, p, q, 0), end, (1, stride, stride, 1))
-            best = one if best is None else jnp.where((one > best) | (one != one), one, best)
-    assert best is not None
-    return best
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def pool_windows(x: jax.Array, k: int) -> jax.Array:
-    """Max pooling over windows that do not overlap, as a reduction: faster in bfloat16, slower in float32."""
-    return windows_of(x, k).max((2, 4))
-
-
-def windows_of(x: jax.Array, k: int) -> jax.Array:
-    """View (n, rows, k, columns, k, channels) of the pooling windows of x, without incomplete windows."""
-    n, h, w, c = x.shape
-    return x[:, : h // k * k, : w // k * k].reshape(n, h // k, k, w // k, k, c)
-
-
-def _pooled(x: jax.Array, k: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    best = pool_windows(x, k)
-    return best, (x, best)
-
-
-def _pool_gradient(k: int, kept: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array]:
-    """Gradient (dx,) of `pool_windows`, at the first of equals; XLA's own gradient would divide it among equals."""
-    x, best = kept
-    windows = windows_of(x, k)
-    place = lax.broadcasted_iota(jnp.int32, windows.shape, 2) * k + lax.broadcasted_iota(jnp.int32, windows.shape, 4)
-    argmax = jnp.where(windows == best[:, :, None, :, None], place, k * k).min((2, 4), keepdims=True)
-    dx = jnp.where(place == argmax, dy[:, :, None, :, None], 0).astype(x.dtype)
-    n, h, w, c = x.shape
-    inner = dx.reshape(n, h // k * k, w // k * k, c)
-    return (jnp.pad(inner, ((0, 0), (0, h % k), (0, w % k), (0, 0))),)
-
-
-pool_windows.defvjp(_pooled, _pool_gradient)
-
-
 def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:
     """Net's input, float32, from stored samples: x * scale."""
     return x.astype(jnp.float32) * scale
 
 
-def loss(net: Net, precision: str, is_weighted: bool = False) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """Function from (params, x, labels, targets or None) to (mean loss, correct samples); x is the net's input.
+def loss(net: Net, precision: str, is_weighted: bool = False) -> Callable[..., tuple[jax.Array, Any]]:
+    """Function from (params, buffers, x, goals, keys) to the mean loss, and (correct samples, buffers) after the batch.
+
+    x is the net's input, goals are labels, targets or None, and keys those of `forward`.
 
     is_weighted : True if goals are (n, columns) float32 with the weight of a sample in the last column.
     """
 
-    def classes(params: Tree, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        out = forward(net, params, x, precision)
+    def classes(out: jax.Array, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         chosen = y[:, None] == jnp.arange(
             out.shape[1], dtype=y.dtype
         )  # a mask fuses; an index would scatter in the backward pass
         value = -jnp.where(chosen, jax.nn.log_softmax(out), 0).sum() / len(y)
         return value, (out.argmax(1) == y).sum(dtype=jnp.int32)
 
-    def numbers(params: Tree, x: jax.Array, y: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        out = forward(net, params, x, precision)
+    def numbers(out: jax.Array, x: jax.Array, y: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         target = x.astype(jnp.float32) if y is None else y
         if y is None and x.ndim == 4:
             target = target.transpose(0, 3, 1, 2)
         return jnp.mean((out - target.reshape(out.shape)) ** 2), jnp.int32(0)
 
-    def general(params: Tree, x: jax.Array, y: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-        out = forward(net, params, x, precision)
+    def general(out: jax.Array, x: jax.Array, y: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         weight = y[:, -1] if is_weighted and y is not None else jnp.ones(len(x), out.dtype)
         goal = y if not is_weighted or y is None else y[:, :-1] if y.shape[1] > 1 else None
         factors, hits = weight, jnp.int32(0)
@@ -258,9 +144,18 @@ def loss(net: Net, precision: str, is_weighted: bool = False) -> Callable[..., t
             goal = (own if goal is None else goal).reshape(out.shape).astype(out.dtype)
         return (weight * values(net.loss, out, goal)).sum() / factors.sum(), hits
 
+    of_output: Any = classes if isinstance(net.loss, CrossEntropyLoss) else numbers
     if is_weighted or not net.loss.is_plain:
-        return general
-    return classes if isinstance(net.loss, CrossEntropyLoss) else numbers
+        of_output = general
+
+    def of_params(
+        params: Tree, buffers: Tree, x: jax.Array, y: jax.Array | None, keys: jax.Array | None
+    ) -> tuple[jax.Array, Any]:
+        out, moved = forward(net, params, buffers, x, precision, keys, is_training=True)
+        value, hits = of_output(out, x, y)
+        return value, (hits, moved)
+
+    return of_params
 
 
 def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) -> tuple[Tree, Slots]:
@@ -283,12 +178,13 @@ def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) 
 def steps(
     net: Net, rule: Rule, precision: str, length: Length, is_weighted: bool = False
 ) -> Callable[..., Any]:  # fmt: skip
-    """Function of `length.count` steps: (params, slots, table, scale, x, labels, place) -> (params, slots, log, rows).
+    """Function of `length.count` steps: (held, table, scale, x, labels, place, keys) -> (held, log, rows).
 
     table : float32 numbers of the steps: (WIDTH,), or (count, WIDTH) if they differ.
     scale : float32 factor of the samples; None if they are scaled.
     x, labels : all samples (`layout.stored`), and their labels or None. is_weighted : as in `loss`.
     place : (n,) and () int32, the order and the first position; with `length.half_bits` the order's words; or None.
+    keys : (2,) uint32, the epoch's mask key and the first sample's position; None for a net without masks.
     log : (2, count) uint32, the bits of each step's loss, and its correct samples; (2, 0) without `length.has_loss`.
     rows : (n,) int32, the computed order, or None.
     """
@@ -296,16 +192,18 @@ def steps(
     count, size = length.count, length.size
 
     def many(
-        params: Tree, slots: Slots, table: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None,
-        place: Any,
+        held: Held, table: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None, place: Any,
+        keys: jax.Array | None,
     ) -> Any:  # fmt: skip
         def gathered(some: jax.Array) -> tuple[jax.Array, jax.Array | None]:
             return take(x, some), None if y is None else take(y, some)
 
-        def step(carry: tuple[Tree, Slots], batch: tuple[jax.Array, Any], row: jax.Array | None) -> tuple[Any, Any]:
-            images, labels = batch
-            reported, grads = gradient(carry[0], images if scale is None else pixels(images, scale), labels)
-            return update(rule, table if row is None else row, *carry, grads), reported if length.has_loss else ()
+        def step(old: Held, batch: tuple[jax.Array, Any], each: Any) -> tuple[Held, Any]:
+            (images, labels), (row, own_keys) = batch, each
+            seen = images if scale is None else pixels(images, scale)
+            (value, (hits, moved)), grads = gradient(old.params, old.buffers, seen, labels, own_keys)
+            new = update(rule, table if row is None else row, old.params, old.slots, grads)
+            return Held(*new, moved), (value, hits) if length.has_loss else ()
 
         mine, rows = None, None
         if length.half_bits is not None:
@@ -313,10 +211,11 @@ def steps(
             mine = rows[: count * size].reshape(count, size)
         elif place is not None:
             mine = lax.dynamic_slice(place[0], (place[1],), (count * size,)).reshape(count, size)
-        each = None if rule.steady else table  # a row for each step of a scan
+        # what differs between the steps of a scan: numbers and keys
+        each = None if rule.steady else table, None if keys is None else each_keys(keys, count, size)
         if count == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
             batch = (x, y) if mine is None else gathered(mine[0])
-            (params, slots), reported = step((params, slots), batch, None if each is None else each[0])
+            held, reported = step(held, batch, jax.tree.map(lambda all_steps: all_steps[0], each))
         else:
             turn: Callable[..., Any] = lambda carry, over: step(carry, *over)  # noqa: E731
             over: Any = None
@@ -326,20 +225,19 @@ def steps(
                 over = gathered(mine)
             else:
                 turn, over = lambda carry, over: step(carry, gathered(over[0]), over[1]), mine
-            (params, slots), reported = lax.scan(
-                turn, (params, slots), (over, each), length=count, unroll=min(length.unroll, count)
-            )
+            held, reported = lax.scan(turn, held, (over, each), length=count, unroll=min(length.unroll, count))
         bits = [lax.bitcast_convert_type(part, jnp.uint32).reshape(count) for part in reported]
         log = jnp.stack(bits) if bits else jnp.zeros((2, 0), jnp.uint32)
-        return params, slots, log, rows
+        return held, log, rows
 
     return many
 
 
+def each_keys(keys: jax.Array, count: int, size: int) -> jax.Array:
+    """Keys (count, 2) uint32 of consecutive steps of `size` samples, from those of the first."""
+    first = keys[1] + jnp.arange(count, dtype=jnp.uint32) * jnp.uint32(size)
+    return jnp.stack([jnp.broadcast_to(keys[0], first.shape), first], axis=1)
+
+
 def take(x: jax.Array, rows: jax.Array) -> jax.Array:
     return x.at[rows].get(mode="promise_in_bounds")
-
-
-def floats(net: Net) -> int:
-    """Size of the largest activation of a sample, in numbers."""
-    return max(map(math.prod, net.shapes))

@@ -19,15 +19,16 @@ from ....config import TrainConfig
 from ....data.order import Order
 from ....machine.precision import named
 from ....nets import Net
-from ....nets.params import views
+from ....nets.params import buffer_views, views
 from ....trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
 from ....trainers.shares import goals_with_weights
 from .. import driver
 from ..blocks import Blocks, powers
 from ..layout import channels_first, channels_last, flattened, spatial, stored
 from . import order as jax_order
+from .net import Tree, floats
 from .programs import SampleArrays, device, prediction, program, seen
-from .steps import Length, Rule, Slots, Tree, floats, numbers
+from .steps import Held, Length, Rule, numbers
 
 if TYPE_CHECKING:
     from ....data.dataset import Dataset
@@ -68,8 +69,7 @@ class JaxTrainer(Trainer):
         self.rule = Rule.of(config)
         self.image = spatial(net)
         self.flattened = flattened(net)
-        self.params: Tree = {}
-        self.slots: Slots = {}
+        self.held = Held({}, {}, {})
         self.x: jax.Array | None = None
         self.y: jax.Array | None = None
         self.scale: jax.Array | None = None
@@ -83,13 +83,14 @@ class JaxTrainer(Trainer):
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         start = perf_counter()
         self.programs, self.order, self.following, self.coming = {}, None, None, None
         self.samples = n = len(dataset.train_x)
         self.looped = self.on_gpu or not self.image  # in a loop XLA's convolutions on a CPU use one core
         self.blocks = Blocks.of(self.config, n, n if self.looped else 1)
-        self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
+        #: a full batch has every sample, whatever the order, unless masks go by position
+        self.whole = self.blocks.batch == n and not self.net.is_random
         self.always = self._put(numbers(self.config, 0, 1, n)[0]) if self.rule.steady else None
         self.x = self._put(stored(dataset.train_x, self.image))
         goal = goals_with_weights(self.net, dataset)
@@ -164,10 +165,10 @@ class JaxTrainer(Trainer):
         for block in self.blocks.cut(first, last):
             shape = block.steps, block.size
             if self.whole:
-                log, _ = self._send(shape, None, has_loss)
+                log, _ = self._send(shape, None, None, has_loss)
             elif self._shuffles(shape):
                 self.order = None  # freed first, so that the next order can have the same memory
-                log, rows = self._send(shape, self._words(order), has_loss)
+                log, rows = self._send(shape, self._words(order), self._keys(order, block.first * batch), has_loss)
                 self.order = order, rows
                 following = replace(order, epoch=order.epoch + 1)  # copied now, while the GPU is busy
                 self.following = following, self._put(following.words)
@@ -175,7 +176,8 @@ class JaxTrainer(Trainer):
                     start = self.step + (self.blocks.partial > 0)
                     self.coming = start, block.steps, self._numbers(start, block.steps)
             else:
-                log, _ = self._send(shape, (self._rows(order), self._position(block.first * batch)), has_loss)
+                place = self._rows(order), self._position(block.first * batch)
+                log, _ = self._send(shape, place, self._keys(order, block.first * batch), has_loss)
             logs.append(log)
         loss, correct = self._finished(logs)
         size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
@@ -187,7 +189,7 @@ class JaxTrainer(Trainer):
         for order in orders:
             check_range(self.config, order, self.samples, 0, 1)
         sent = [
-            self._send((count, self.samples), None, has_loss)[0]
+            self._send((count, self.samples), None, None, has_loss)[0]
             for has_loss, alike in in_a_row(self.config, orders)
             for count in self._together(alike)
         ]
@@ -209,11 +211,15 @@ class JaxTrainer(Trainer):
             yield count if self.looped else 1
             left -= count if self.looped else 1
 
-    def _send(self, shape: tuple[int, int], place: Any, has_loss: bool) -> tuple[jax.Array, Any]:
+    def _keys(self, order: Order, position: int) -> np.ndarray | None:
+        """Keys (2,) uint32 of the masks of a block that begins at this position; None for a net without masks."""
+        return np.array([order.mask_key, position], np.uint32) if self.net.is_random else None
+
+    def _send(self, shape: tuple[int, int], place: Any, keys: Any, has_loss: bool) -> tuple[jax.Array, Any]:
         """Start a program; returns its log, with its copy to the host started, and the order that it computes."""
         train = self._program(shape, has_loss)
         table = self._numbers(self.step, shape[0])
-        self.params, self.slots, log, rows = train(self.params, self.slots, table, self.scale, self.x, self.y, place)
+        self.held, log, rows = train(self.held, table, self.scale, self.x, self.y, place, keys)
         self.step += shape[0]
         if has_loss:
             log.copy_to_host_async()
@@ -222,15 +228,23 @@ class JaxTrainer(Trainer):
     def _finished(self, logs: list[jax.Array]) -> tuple[np.ndarray, np.ndarray]:
         """Losses float64 and correct samples int64 of all logs, after waiting for all programs."""
         bits = np.concatenate([np.zeros((2, 0), np.uint32), *logs], axis=1)
-        jax.block_until_ready((self.params, self.slots))
+        jax.block_until_ready(self.held)
         return bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64)
 
     def state(self) -> State:
-        return State(self._flat(self.params), {slot: self._flat(tree) for slot, tree in self.slots.items()}, self.step)
+        slots = {slot: self._flat(tree) for slot, tree in self.held.slots.items()}
+        buffers = np.zeros(self.net.buffer_count, np.float32) if self.net.normalizes else None
+        for name, view in () if buffers is None else buffer_views(self.net, buffers).items():
+            view[...] = self._outward(name, np.asarray(self.held.buffers[name]))
+        return State(self._flat(self.held.params), slots, self.step, buffers)
 
     def set_state(self, state: State) -> None:
-        self.params, self.step = self._tree(state.params), state.step
-        self.slots = {slot: self._tree(state.slot(slot)) for slot in self.rule.slots}
+        self.step = state.step
+        self.held = Held(
+            self._tree(views(self.net, state.params)),
+            {slot: self._tree(views(self.net, state.slot(slot))) for slot in self.rule.slots},
+            self._tree(buffer_views(self.net, state.buffers_of(self.net))),
+        )
 
     def _flat(self, tree: Tree) -> np.ndarray:
         flat = np.zeros(self.net.param_count, np.float32)
@@ -238,10 +252,8 @@ class JaxTrainer(Trainer):
             view[...] = self._outward(name, np.asarray(tree[name]))
         return flat
 
-    def _tree(self, flat: np.ndarray) -> Tree:
-        return {
-            name: self._put(self._inward(name, view)) for name, view in views(self.net, flat.astype(np.float32)).items()
-        }
+    def _tree(self, arrays: dict[str, np.ndarray]) -> Tree:
+        return {name: self._put(self._inward(name, a.astype(np.float32))) for name, a in arrays.items()}
 
     def _inward(self, name: str, a: np.ndarray) -> np.ndarray:
         """Copy of array `a` in this peer's layout."""
@@ -264,7 +276,9 @@ class JaxTrainer(Trainer):
             padded = np.zeros((rows, *some.shape[1:]), some.dtype)
             padded[: len(some)] = some
             work = prediction(self.net, self.precision, padded.shape, str(some.dtype), self.sharding)
-            out[start : start + len(some)] = np.asarray(work(self.params, rates, self._put(padded)))[: len(some)]
+            out[start : start + len(some)] = np.asarray(
+                work(self.held.params, self.held.buffers, rates, self._put(padded))
+            )[: len(some)]
         return out
 
     def memory(self) -> dict[str, int]:

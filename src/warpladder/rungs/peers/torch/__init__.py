@@ -18,7 +18,6 @@ from ....nets import Conv2d, Net
 from ....trainers.base import State, Trainer
 from ...base import Rung
 from ...options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
-from ...reasons import of_masks, of_statistics
 from .. import driver
 from .known import KNOWN
 
@@ -87,9 +86,7 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
         return reason
     if not find_spec("torch"):
         return "torch is not installed: pip install 'warpladder[torch]'"
-    if reason := of_masks(net) or _layers(net) or _optimizer(config, options):
-        return reason
-    if options.mode is not None and (reason := of_statistics(net)):
+    if reason := _layers(net) or _optimizer(config, options):
         return reason
     if options.device is None:
         return too_few_cores(net, config, options)

@@ -13,14 +13,16 @@ from .update import GraphUpdate
 
 #: Loss () and output (n, ...) of a step.
 Reported = tuple[torch.Tensor, torch.Tensor]
-#: Training step of samples, labels and the row of the step's numbers.
-Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], Reported | None]
+#: Training step of samples, labels, the row of the step's numbers, and the keys of its masks.
+Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor | None], Reported | None]
 
 
 class StepBuffers(Protocol):
     """Tensors of a trainer that its captured steps read and write.
 
-    x, labels : training set on the device, and its labels or targets, or None. whole : True if a batch has all samples.
+    x, labels : training set on the device, and its labels or targets, or None. whole : True if a batch has all samples
+    in the stored order. keys : (2,) int64 on the device, the epoch's mask key and the position of a block's first
+    sample; None for a net without masks.
     loss, correct : (steps,) log of an epoch on the host.
     """
 
@@ -30,6 +32,7 @@ class StepBuffers(Protocol):
     labels: torch.Tensor | None
     samples: int
     whole: bool
+    keys: torch.Tensor | None
     update: GraphUpdate
     loss: torch.Tensor
     correct: torch.Tensor
@@ -53,6 +56,8 @@ class CapturedSteps:
             if trainer.update.steady
             else torch.from_numpy(trainer.update.numbers(0, count, trainer.samples)).to(device)
         )
+        #: what each step adds to the keys of the first
+        self.after = torch.tensor([[0, number * size] for number in range(count)], device=device)
         self.loss = torch.zeros(count, device=device)
         self.correct = torch.zeros(count, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -91,7 +96,8 @@ class CapturedSteps:
         for number in range(count):
             some = slice(None) if trainer.whole else slice(number * size, (number + 1) * size)
             row = None if self.numbers is None else self.numbers[number]
-            reported = self.step(x[some], None if y is None else y[some], row)
+            keys = None if trainer.keys is None else trainer.keys + self.after[number]
+            reported = self.step(x[some], None if y is None else y[some], row, keys)
             if reported is None:
                 continue
             losses.append(reported[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import FunctionType
 
 import torch
@@ -12,18 +12,19 @@ import torch
 from ....nets import Net
 from .captured import Reported
 from .criterion import Criterion
-from .net import forward
+from .net import TrainingBatch, forward
 from .scale import unscaled
 from .update import Tensors, WrittenUpdate
 
 #: Compiled steps that a process stores. The proof of a peer uses some twenty.
 STORED = 64
 
-#: Step of (parameters, slots, samples, labels, row of the step's numbers, scale of the loss and its steps, or None).
+#: Step of (parameters, slots, running statistics, samples, labels, row of the step's numbers, scale of the loss and its
+#: steps, or None, keys of masks or None).
 CompiledStep = Callable[
     [
-        Tensors, dict[str, Tensors], torch.Tensor, torch.Tensor | None, torch.Tensor | None,
-        tuple[torch.Tensor, torch.Tensor] | None,
+        Tensors, dict[str, Tensors], Tensors, torch.Tensor, torch.Tensor | None, torch.Tensor | None,
+        tuple[torch.Tensor, torch.Tensor] | None, torch.Tensor | None,
     ],
     Reported | None,
 ]  # fmt: skip
@@ -42,16 +43,33 @@ class NetFunction:
     images_last: bool
     criterion: Criterion
 
-    def loss(self, params: Tensors, x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean loss () of stored samples and the net's outputs (n, *out_shape), both float32."""
-        output = self.output(params, x)
+    def loss(
+        self, tensors: Tensors, x: torch.Tensor, y: torch.Tensor | None, batch: TrainingBatch
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean loss () of a batch of stored samples and the net's outputs (n, *out_shape), both float32."""
+        output = self.output(tensors, x, batch)
         return self.criterion(output, self.images(x).float(), y), output
 
-    def output(self, params: Tensors, x: torch.Tensor) -> torch.Tensor:
-        """Outputs (n, *out_shape) float32 of stored samples."""
-        if self.format != torch.float32:  # the casts of autocast
-            params = {name: p.to(self.format) for name, p in params.items()}
-        return forward(self.net, params, self.images(x), self.images_last).float()
+    def output(self, tensors: Tensors, x: torch.Tensor, batch: TrainingBatch | None = None) -> torch.Tensor:
+        """Outputs (n, *out_shape) float32 of stored samples, in training those of a batch.
+
+        tensors : parameters and running statistics by name.
+        """
+        if self.format != torch.float32:  # the casts of autocast, which leaves normalisations in float32
+            tensors = {name: t if name in self.float32 else t.to(self.format) for name, t in tensors.items()}
+        return forward(self.net, tensors, self.images(x), self.images_last, batch).float()
+
+    @cached_property
+    def float32(self) -> frozenset[str]:
+        """Names of the tensors of normalisations."""
+        net = self.net
+        shaped = zip(net.names, net.layers, net.shapes, strict=False)
+        return frozenset(
+            f"{name}.{kind}"
+            for name, layer, shape in shaped
+            if layer.normalizes
+            for kind in (*layer.param_shapes(shape), *layer.buffer_shapes(shape))
+        )
 
     def images(self, x: torch.Tensor) -> torch.Tensor:
         """Stored samples with their channels first."""
@@ -67,18 +85,24 @@ def compiled_step(function: NetFunction, update: WrittenUpdate, size: int, has_l
     """
 
     def scaled(
-        params: Tensors, x: torch.Tensor, y: torch.Tensor | None, by: torch.Tensor | None
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-        loss, output = function.loss(params, x, y)
-        return loss if by is None else loss * by, (loss, output)
+        params: Tensors, buffers: Tensors, x: torch.Tensor, y: torch.Tensor | None, by: torch.Tensor | None,
+        keys: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor, Tensors]]:  # fmt: skip
+        moved: Tensors = {}
+        loss, output = function.loss(params | buffers, x, y, TrainingBatch(keys, moved))
+        return loss if by is None else loss * by, (loss, output, moved)
 
     def step(
-        params: Tensors, slots: dict[str, Tensors],
+        params: Tensors, slots: dict[str, Tensors], buffers: Tensors,
         x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None,
-        scale: tuple[torch.Tensor, torch.Tensor] | None,
+        scale: tuple[torch.Tensor, torch.Tensor] | None, keys: torch.Tensor | None,
     ) -> Reported | None:  # fmt: skip
         by = None if scale is None else scale[0]
-        grads, (_, (loss, output)) = torch.func.grad_and_value(scaled, has_aux=True)(params, x, y, by)
+        grads, (_, (loss, output, moved)) = torch.func.grad_and_value(scaled, has_aux=True)(
+            params, buffers, x, y, by, keys
+        )
+        for name, new in moved.items():
+            buffers[name].copy_(new)
         good = None
         if scale is not None:
             grads, good = unscaled(grads, *scale)

@@ -19,7 +19,7 @@ from ....data.dataset import pixels
 from ....data.order import Order
 from ....machine.precision import named
 from ....nets import Net
-from ....nets.params import views
+from ....nets.params import buffer_views, views
 from ....trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
 from .. import driver
 from ..blocks import Blocks, powers, with_losses
@@ -27,7 +27,7 @@ from ..layout import channels_first, channels_last, flattened, spatial
 from .captured import CapturedSteps, Reported, Step
 from .criterion import Criterion
 from .function import NetFunction, compiled_step
-from .net import arithmetic
+from .net import TrainingBatch, arithmetic
 from .order import Shuffle
 from .scale import LossScale
 from .trainer import PREDICT_FLOATS, SHORT, open_device
@@ -69,6 +69,9 @@ class GraphTrainer(Trainer):
         self.slots = {
             slot: {name: torch.zeros_like(p) for name, p in self.params.items()} for slot in config.optimizer.slots
         }
+        running = buffer_views(net, state.buffers_of(net))
+        self.buffers = {name: self._inward(name, view) for name, view in running.items()}
+        self.keys = torch.zeros(2, dtype=torch.int64, device=self.device) if net.is_random else None
         self.set_state(state)
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
@@ -79,12 +82,13 @@ class GraphTrainer(Trainer):
         self.seconds: dict[str, float] = {}
 
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         self.close()
         start = perf_counter()
         self.samples = n = len(dataset.train_x)
         batch = self.config.batch(n)
-        self.whole = batch == n  # a full batch has every sample, whatever the order
+        #: a full batch has every sample, whatever the order, unless masks go by position
+        self.whole = batch == n and not self.net.is_random
         self.most = next(most for flops, most in CAPTURED if self.net.train_flops * batch <= flops)
         if not self.whole:
             self.most = max(1, min(self.most, GATHERED // (4 * batch * math.prod(self.net.in_shape))))
@@ -121,6 +125,8 @@ class GraphTrainer(Trainer):
         with arithmetic(self.precision):
             for block in self.blocks.cut(first, last):
                 start = block.first * batch
+                if self.keys is not None:
+                    self.keys.copy_(torch.tensor([order.mask_key, start]))
                 some = None if rows is None else rows[start : start + block.steps * block.size]
                 program = self.programs[block.steps, block.size, has_loss]
                 program(some, block.first, None if numbers is None else numbers[block.first - first :])
@@ -177,14 +183,16 @@ class GraphTrainer(Trainer):
         """Step by PyTorch's autograd, with one update kernel for all tensors; it returns None if not `has_loss`."""
         slots = [list(tensors.values()) for tensors in self.slots.values()]
 
-        def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
+        def step(
+            x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None, keys: torch.Tensor | None
+        ) -> Reported | None:
             leaves = {name: p.detach().requires_grad_() for name, p in self.params.items()}
-            scale = self.scale
+            scale, batch = self.scale, TrainingBatch(keys)
             if has_loss:
-                loss, output = self.function.loss(leaves, x, y)
+                loss, output = self.function.loss(leaves | self.buffers, x, y, batch)
                 found = torch.autograd.grad(loss if scale is None else loss * scale.scale, list(leaves.values()))
             else:
-                output = self.function.output(leaves, x)
+                output = self.function.output(leaves | self.buffers, x, batch)
                 by = self.criterion.slope(output.detach(), self.function.images(x).float(), y)
                 found = torch.autograd.grad(output, list(leaves.values()), by if scale is None else by * scale.scale)
             grads = list(found)
@@ -201,11 +209,13 @@ class GraphTrainer(Trainer):
         """Step of `size` samples, compiled by inductor for this trainer or an earlier one with equal settings."""
         fast = compiled_step(self.function, WrittenUpdate.of(self.config), size, has_loss)
 
-        def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
+        def one(
+            x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None, keys: torch.Tensor | None
+        ) -> Reported | None:
             with torch.no_grad():
                 return fast(
-                    self.params, self.slots, x, y, row,
-                    None if self.scale is None else (self.scale.scale, self.scale.steps),
+                    self.params, self.slots, self.buffers, x, y, row,
+                    None if self.scale is None else (self.scale.scale, self.scale.steps), keys,
                 )  # fmt: skip
 
         return one
@@ -217,17 +227,22 @@ class GraphTrainer(Trainer):
                 view[...] = self._outward(name, tensors[name])
             return flat
 
-        return State(outward(self.params), {slot: outward(tensors) for slot, tensors in self.slots.items()}, self.step)
+        buffers = np.zeros(self.net.buffer_count, np.float32) if self.net.normalizes else None
+        for name, view in () if buffers is None else buffer_views(self.net, buffers).items():
+            view[...] = self._outward(name, self.buffers[name])
+        slots = {slot: outward(tensors) for slot, tensors in self.slots.items()}
+        return State(outward(self.params), slots, self.step, buffers)
 
     def set_state(self, state: State) -> None:
         self.step = state.step
         if self.scale is not None:
             self.scale.reset()
-        for flat, tensors in (
-            (state.params, self.params),
-            *((state.slot(slot), tensors) for slot, tensors in self.slots.items()),
+        for arrays, tensors in (
+            (views(self.net, state.params), self.params),
+            (buffer_views(self.net, state.buffers_of(self.net)), self.buffers),
+            *((views(self.net, state.slot(slot)), tensors) for slot, tensors in self.slots.items()),
         ):
-            for name, view in views(self.net, flat).items():
+            for name, view in arrays.items():
                 tensors[name].copy_(self._inward(name, view))
 
     def _inward(self, name: str, a: np.ndarray) -> torch.Tensor:
@@ -248,7 +263,7 @@ class GraphTrainer(Trainer):
         with arithmetic(self.precision, search=False), torch.inference_mode():
             for first in range(0, len(x), rows):
                 some = self._tensor(x[first : first + rows], scale)
-                out[first : first + rows] = self.function.output(self.params, some).cpu().numpy()
+                out[first : first + rows] = self.function.output(self.params | self.buffers, some).cpu().numpy()
         return out
 
     def memory(self) -> dict[str, int]:

@@ -78,6 +78,8 @@ class LoaderTrainer(TorchTrainer):
         with self._settings():
             for i, parts in enumerate(self.loader if self.sampler.batches else ()):
                 x, *y = (part.to(self.device, non_blocking=True) for part in parts)
+                for each in self.masks:
+                    each.keys = order.mask_key, (first + i) * batch
                 mean, output = self._step(x, y[0] if y else None, has_loss)
                 if mean is not None:
                     loss[i] = mean.item()

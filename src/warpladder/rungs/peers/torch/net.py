@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import torch
@@ -14,10 +14,12 @@ from torch.nn import functional
 
 from ....errors import RungError
 from ....nets import (
+    RESIDUAL_PARTS,
     BatchNorm1d,
     BatchNorm2d,
     Branch,
     Conv2d,
+    Dropout,
     Flatten,
     Layer,
     Linear,
@@ -31,6 +33,7 @@ from ....nets import (
 )
 from ....nets.params import param_slices
 from ..layout import pooled_first
+from .masks import Keys, masked
 from .residual import ResidualModule
 
 
@@ -105,13 +108,35 @@ def lacking(kind: type[Layer]) -> str | None:
     return f"torch.nn has no {kind.__name__}"
 
 
-def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, channels_last: bool) -> torch.Tensor:
-    """Outputs (n, *out_shape) of samples (n, *in_shape) in the parameters' format; channels_last : images' layout."""
+@dataclass
+class TrainingBatch:
+    """What `forward` needs in training: the keys of masks, None without any, and a place for running statistics.
+
+    moved : filled with the running statistics after the batch, by name; None if they are to change in place.
+    """
+
+    keys: Keys | None = None
+    moved: dict[str, torch.Tensor] | None = None
+
+
+def forward(
+    net: Net,
+    tensors: Mapping[str, torch.Tensor],
+    x: torch.Tensor,
+    channels_last: bool,
+    batch: TrainingBatch | None = None,
+) -> torch.Tensor:
+    """Outputs (n, *out_shape) of samples (n, *in_shape) in the parameters' format, in training those of a batch.
+
+    tensors : parameters and running statistics by name. channels_last : images' layout.
+    """
     image: Shape | None = None  # shape of the image that a flat vector was, if its channels are last
     entering: list[torch.Tensor] = []
     for i, (layer, shape) in enumerate(pooled_first(net)):
+        if image is not None and isinstance(layer, RESIDUAL_PARTS):
+            x, image = channels_first(x, image), None
         entering.append(x)
-        own = {kind: params[f"{net.names[i]}.{kind}"] for kind in layer.param_shapes(shape)}
+        own = {kind: tensors[f"{net.names[i]}.{kind}"] for kind in layer.param_shapes(shape)}
         match layer:
             case Branch():
                 pass
@@ -133,12 +158,40 @@ def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, chann
                 if channels_last and len(shape) == 3:
                     x, image = x.permute(0, 2, 3, 1), shape
                 x = x.flatten(1)
+            case Dropout():
+                if batch is not None and batch.keys is not None:
+                    x = masked(layer, x, batch.keys, i, image)
+            case BatchNorm1d() | BatchNorm2d():
+                x = _normalised(
+                    layer, x, own, {k: tensors[f"{net.names[i]}.{k}"] for k in RUNNING}, batch, net.names[i]
+                )
             case _:
                 x = functional_call(_module(layer, shape), own, (x,))
-    if image is not None:
-        c, h, w = image
-        x = x.reshape(-1, h, w, c).permute(0, 3, 1, 2).flatten(1)
-    return x
+    return x if image is None else channels_first(x, image)
+
+
+RUNNING = ("running_mean", "running_var")
+
+
+def _normalised(
+    layer: BatchNorm1d | BatchNorm2d, x: torch.Tensor, own: Mapping[str, torch.Tensor], held: dict[str, torch.Tensor],
+    batch: TrainingBatch | None, name: str,
+) -> torch.Tensor:  # fmt: skip
+    """Output of a normalisation; in training its running statistics `held` change, or their next go to the batch."""
+    affine = own.get("weight"), own.get("bias")
+    if batch is None or batch.moved is None:
+        mean, var = (held[kind] for kind in RUNNING)
+        return functional.batch_norm(x, mean, var, *affine, batch is not None, layer.momentum, layer.eps)
+    found = torch.var_mean(x.detach().float(), [axis for axis in range(x.ndim) if axis != 1])
+    for kind, of_batch in zip(RUNNING, found[::-1], strict=True):
+        batch.moved[f"{name}.{kind}"] = (1 - layer.momentum) * held[kind] + layer.momentum * of_batch
+    return functional.batch_norm(x, None, None, *affine, True, layer.momentum, layer.eps)
+
+
+def channels_first(x: torch.Tensor, image: Shape) -> torch.Tensor:
+    """Flattened images (n, features) of shape `image` with their channels first, from channels last."""
+    c, h, w = image
+    return x.reshape(-1, h, w, c).permute(0, 3, 1, 2).flatten(1)
 
 
 @contextmanager

@@ -7,20 +7,11 @@ import torch
 
 from ....data.order import ORDER_WORDS, ROUNDS, Order
 from .capture import capture, warm
+from .masks import mix
 
 #: Samples in an order at most: the network spans up to four times as many values, of which each takes some sixty bytes
 #: meanwhile.
 MOST = 1 << 22
-
-#: int64 holds what uint32 would; a product that is longer loses its upper bits, which are masked away.
-BITS32 = 0xFFFFFFFF
-
-
-def mix(x: torch.Tensor) -> torch.Tensor:
-    """Hash `order.mix32` of int64 numbers from 0 to 2^32 - 1."""
-    x = (x ^ (x >> 16)) * 0x7FEB352D & BITS32
-    x = (x ^ (x >> 15)) * 0x846CA68B & BITS32
-    return x ^ (x >> 16)
 
 
 def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:

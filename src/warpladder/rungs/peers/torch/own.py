@@ -11,6 +11,7 @@ from ....nets import Net
 from ....nets.params import buffer_slices, param_slices
 from ....trainers.base import State, Trainer
 from ...base import Rung
+from ...reasons import of_masks
 from . import PEER
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def _build(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig, stat
 def _unsupported(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig) -> str | None:
     """Reason why the module cannot train the net; None if it can."""
     if reason := PEER.unsupported(net, config):
+        return reason
+    if reason := of_masks(net):
         return reason
     module = make(net)
     found = [(name, tuple(each.shape)) for name, each in module.named_parameters()]

@@ -22,6 +22,7 @@ from ....nets.params import buffer_slices, buffer_views, param_slices, views
 from ....trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
 from .. import driver
 from .criterion import Criterion
+from .masks import with_masks
 from .net import arithmetic, sequential
 from .scale import SCALE
 from .update import eager
@@ -54,6 +55,7 @@ class TorchTrainer(Trainer):
         self.criterion = Criterion(net, self.element, self.device)
         self.short = SHORT.get(self.precision)  # format of products under autocast
         self.model = (sequential(net) if model is None else model).to(self.device, self.element)
+        self.masks = with_masks(net, self.model)
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.named = dict(zip((place.name for place in param_slices(net)), self.model.parameters(), strict=True))
@@ -103,13 +105,15 @@ class TorchTrainer(Trainer):
         n = len(self.x)
         rows = None
         labels = self.labels
-        if batch < n:  # a full batch has every sample, whatever the order
+        if batch < n or self.masks:  # a full batch has every sample, whatever the order, but masks go by position
             rows = torch.from_numpy(order.indices(first * batch, min(last * batch, n))).to(self.device)
             labels = None if labels is None else labels.index_select(0, rows)
         for start in range(0, (last - first) * batch, batch):
             some = slice(start, start + batch)
             x = self.x if rows is None else self.x.index_select(0, rows[some])
             y = None if labels is None else labels[some]
+            for each in self.masks:
+                each.keys = order.mask_key, first * batch + start
             loss, output = self._step(x, y, has_loss)
             if loss is None:
                 continue
@@ -201,8 +205,8 @@ class TorchTrainer(Trainer):
 
     @contextmanager
     def _predicting(self) -> Iterator[None]:
-        """Context in which the model normalises by its running statistics, for predictions."""
-        if not self.net.normalizes:
+        """Context in which the model drops nothing and normalises by its running statistics, for predictions."""
+        if not self.net.normalizes and not self.masks:
             yield
             return
         self.model.eval()
