@@ -65,6 +65,7 @@ class NormaliseOperands(NamedTuple):
     statistics: int  # in memory.STATISTICS
     momentum: int  # the bits of a float64
     eps: int  # the bits of a float64
+    has_relu: int  # 1: a ReLU is fused
 
 
 class NormaliseGradientOperands(NamedTuple):
@@ -77,3 +78,14 @@ class NormaliseGradientOperands(NamedTuple):
     weights: int
     bias: int
     statistics: int
+
+
+class ResidualOperands(NamedTuple):
+    """Operands of add_inputs: y = x + other, or y = x; in the backward pass these are gradients."""
+
+    x: ActivationView
+    other: ActivationView
+    y: ActivationView
+    channels: int  # without padding
+    has_other: int
+    has_relu: int  # 1: a ReLU is fused

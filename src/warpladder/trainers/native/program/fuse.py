@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....nets import Conv2d, Flatten, Layer, Linear, Net, ReLU, Upsample2d
+from ....nets import NORMALISATIONS, Conv2d, Flatten, Layer, Linear, Net, ReLU, Sum, Upsample2d
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ def fuse(net: Net) -> tuple[int, list[FusedLayer]]:
         )
         i += folded
         index = i
-        relu = isinstance(layers[i], (Linear, Conv2d)) and i + 1 < len(layers) and isinstance(layers[i + 1], ReLU)
+        fusing = (Linear, Conv2d, Sum, *NORMALISATIONS)
+        relu = isinstance(layers[i], fusing) and i + 1 < len(layers) and isinstance(layers[i + 1], ReLU)
         i += 1 + relu
         nodes.append(FusedLayer(layers[index], index, x, i, relu, folded))
         x = i

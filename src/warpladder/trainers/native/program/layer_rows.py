@@ -32,7 +32,7 @@ from .elementwise_operands import (
     ReluOperands,
 )
 from .fuse import FusedLayer
-from .layout import stays_in_place
+from .layout import padded, stays_in_place
 from .operands import (
     AveragePoolOperands,
     CrossEntropyOperands,
@@ -142,9 +142,9 @@ def _normalise(rows: RowBuilder, node: FusedLayer, layer: BatchNorm1d | BatchNor
     momentum, eps = (int(np.float64(number).view(np.int64)) for number in (layer.momentum, layer.eps))
     weights, bias = (-1, -1) if at is None else (at.weight, at.bias)
     operands = NormaliseOperands(
-        x.view, y.view, channels, weights, bias, running, rows.statistics_count, momentum, eps
+        x.view, y.view, channels, weights, bias, running, rows.statistics_count, momentum, eps, node.has_relu
     )  # fmt: skip
-    rows.statistics_count += 4 * channels
+    rows.statistics_count += 4 * padded(channels)
     rows.emit("forward", "batch_statistics", operands)
     rows.emit("forward", "normalise", operands)
 

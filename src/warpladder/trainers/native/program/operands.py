@@ -30,8 +30,8 @@ OPERATIONS = {
         "activation": ("activation", "activation_gradient", "relu", "relu_gradient"),
         "dropout": ("dropout",),
         "batch_norm": ("batch_statistics", "normalise", "normalise_sums", "normalise_gradient"),
-        "max_pool": ("max_pool", "max_pool_gradient"),
-        "average_pool": ("average_pool", "average_pool_gradient"),
+        "residual": ("add_inputs",),
+        "pooling": ("max_pool", "max_pool_gradient", "average_pool", "average_pool_gradient"),
         "flatten": ("flatten", "unflatten"),
         "losses": (
             "cross_entropy",

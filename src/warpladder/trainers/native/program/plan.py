@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....config import TrainConfig
-from ....nets import Conv2d, Linear, Net
+from ....nets import RESIDUAL_PARTS, Conv2d, Linear, Net
 from ....optimizers import SGD
 from ..kernels.tile_sizes import CHUNK
-from . import convolution_rows, layer_rows, linear_rows
+from . import convolution_rows, layer_rows, linear_rows, residual_rows
 from .barriers import barriers
 from .fuse import FusedLayer
 from .layout import WeightLayout
@@ -27,6 +27,7 @@ LARGEST = 16 * 1024 * 1024  # floats of activations of such a block
 ROWS: dict[type, tuple[Callable[[RowBuilder, FusedLayer], None], Callable[[RowBuilder, FusedLayer], None]]] = {
     Linear: (linear_rows.forward, linear_rows.backward),
     Conv2d: (convolution_rows.forward, convolution_rows.backward),
+    **dict.fromkeys(RESIDUAL_PARTS, (residual_rows.forward, residual_rows.backward)),
 }
 OTHER_ROWS = (layer_rows.forward, layer_rows.backward)
 

@@ -12,7 +12,7 @@ from ..compiler.vectors import TOGETHER, WIDTH
 from ..kernels.tile_sizes import BLOCK, ROWS
 from .boundaries import ActivationBoundaries
 from .elementwise_operands import ReluGradientOperands
-from .fuse import fuse
+from .fuse import FusedLayer, fuse
 from .job import Instruction, Sections
 from .layout import LayerWeights, WeightLayout
 from .operands import NormOperands, TransposeOperands, UpdateOperands
@@ -95,6 +95,10 @@ class RowBuilder:
     def enters(self, at: int) -> bool:
         """True if the layer after boundary `at` reads samples from the data set itself."""
         return self.reads_samples and at == self.enter
+
+    def node_of(self, index: int) -> FusedLayer:
+        """Node of layer `index`, which is a node of its own, or ends in a fused ReLU."""
+        return next(node for node in self.nodes if node.index == index)
 
     def by_panel(self, panels: int) -> bool:
         """True if threads divide a Linear layer's gradients by panels: all have equally many, at least a tile's."""
