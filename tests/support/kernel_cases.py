@@ -22,6 +22,7 @@ from typing import Any
 from few_image_gradients import kernel_runs as few_image_runs
 from few_pixel_convolutions import kernel_runs as few_pixel_runs
 from first_convolutions import kernel_runs as first_runs
+from implicit_convolutions import kernel_runs as implicit_runs
 from kernel_chains import head_cases, stem_cases, whole_cases
 from kernel_coders import coder_cases
 from kernel_general_losses import general_loss_cases
@@ -90,6 +91,7 @@ def every_case() -> list[KernelCase]:
         ("shifted", shifted_runs()),
         ("first", first_runs()),
         ("narrow", narrow_runs()),
+        ("implicit", implicit_runs()),
         ("few pixels", few_pixel_runs()),
         ("few images", few_image_runs()),
     ):

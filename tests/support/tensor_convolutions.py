@@ -4,10 +4,12 @@ against float64.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 from edits import edited, occurrences
@@ -24,6 +26,7 @@ from warpladder.device.emulator.kernel import EmulatedKernel
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
 from warpladder.ops.conv2d.problem import ConvWindow, FusedConv, Image
+from warpladder.ops.conv2d.tensor import segment as segments
 from warpladder.ops.conv2d.tensor.algorithm import ConvProblem, has_wgmma
 from warpladder.ops.conv2d.tensor.formats import FORMATS
 from warpladder.ops.conv2d.tensor.general.general import General
@@ -111,7 +114,7 @@ def drawn(asked: Asked, seed: int = 0) -> Numbers:
 
 
 def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
-    """y, dx and dw, all full of NaN before."""
+    """y, dx and dw by the general kernels, all full of NaN before."""
     x, w, dy = numbers
     host = {"x": x, "w": w, "dy": dy, "b": np.zeros(len(w), np.float32)}
     host |= {
@@ -123,7 +126,9 @@ def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.nd
     arrays = {name: placed(device, array, 0 if name == "dy" else asked.offset) for name, array in host.items()}
     nodes = replace(subgraph((asked.layer,), asked.in_shape, asked.n, device.limits), precision=asked.precision)
     buffers = Buffers(**arrays)
-    segment = TensorConv2d(device, nodes, Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db)), 256)
+    operands = Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db))
+    with mock.patch.object(segments, "choose", lambda problem: General):
+        segment = TensorConv2d(device, nodes, operands, 256)
     if asked.whole:
         assert isinstance(segment.algorithm, General) and isinstance(segment.algorithm.y_pass, GeneralConvolution)
         planner = segment.algorithm.y_pass.plan
@@ -234,7 +239,8 @@ class Edited:
             {header.name: header.read_text().replace("#pragma once", "") for header in source.headers},
         )
         for name in self.headers:
-            text = text.replace(f'#include "{name}"', headers.get(name, ""))
+            first, *others = re.split(rf'#include "(?:[^"]*/)?{re.escape(name)}"', text)
+            text = headers.get(name, "").join([first, "".join(others)]) if others else first
         return replace(source, text=text)
 
     def __getattr__(self, name: str) -> Any:

@@ -327,12 +327,12 @@ OTHER_KERNELS = {
     "gather_rows", "apply_relu_mask", "sum_gradient", "spread_gradient", "add_parts", "add_gradient_parts", "finish_weights", "pack_weights",
     "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four", "maxpool2d_forward",
     "maxpool2d_backward", "maxpool2d_gradient", "upsample2d_forward", "upsample2d_backward", "pack", "pack_pixels",
-    "pack_shifted", "pack_narrow", "finish_bias",
+    "pack_shifted", "pack_narrow", "pack_implicit", "finish_bias",
 }  # fmt: skip
 #: Files of kernels that multiply on tensor cores.
 MULTIPLYING = (
     "product.cu", "weights.cu", "warpgroups.cu", "warpgroup_weights.cu", "shifted.cu", "shifted_gradient.cu", "first.cu", "first_weights.cu",
-    "narrow.cu", "narrow_weights.cu", "few_pixels.cu", "few_pixels_weights.cu",
+    "narrow.cu", "narrow_weights.cu", "few_pixels.cu", "few_pixels_weights.cu", "implicit.cu", "implicit_weights.cu",
 )  # fmt: skip
 #: Of a first layer with sums of 32 terms at most, and few FLOPs beside the others': which of y and dw they compute.
 FEW = {"convolve_few", "correlate_rows", "correlate_few_images"}

@@ -9,53 +9,13 @@
 // tensor cores.
 // arch: sm_80, sm_90, sm_100
 #include "four.cuh"
-#include "narrow.cuh"
+#include "../channels.cuh"
 
 constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at most
 
 // Warps that have all taps of a k x k window, each up to three of a row; and warps of a block, in such groups.
 __device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
 __device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
-
-// Reduces the numbers that EACH lanes have of eight channels: at each step a lane sends half of its numbers to another.
-// At the end mine[0] is the result of the channel whose number is returned.
-template <int EACH, typename T, typename Join>
-__device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int bit = 1; bit < EACH; bit *= 2)
-#pragma unroll
-        for (int i = 0; i < max(1, 4 / bit); ++i) {
-            const int half = 4 / bit;  // 0 once a lane has one channel left
-            const bool upper = half > 0 && lane & bit;
-            const T sent = upper ? mine[i] : mine[i + half], held = upper ? mine[i + half] : mine[i];
-            mine[i] = join(held, __shfl_xor_sync(EVERY_LANE, sent, bit));
-        }
-    return lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
-}
-
-// Writes the bits of the largest of each of eight channels' numbers to largest[0] to [7].
-template <int EACH>
-__device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
-    const int channel = join_channels<EACH>(mine, [](unsigned a, unsigned b) { return max(a, b); });
-    if (threadIdx.x % EACH < 8) atomicMax(largest + channel, mine[0]);
-}
-
-// The scales of eight channels from their largest numbers, and eight numbers scaled.
-template <int FORMAT>
-struct Scales {
-    float by[8];
-
-    __device__ __forceinline__ explicit Scales(const unsigned* largest) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) by[i] = SCALED<FORMAT> ? power_of_two(scale_exponent(largest[i])) : 1.0f;
-    }
-    __device__ __forceinline__ Eight<FORMAT> of(float (&x)[8]) const {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) x[i] *= by[i];
-        return Eight<FORMAT>(x);
-    }
-};
 
 // x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: the gradient of a 2 x 2
 // pool, (n, o, oh / 2, ow / 2), and pool_argmax as it. c and o are multiples of 8. part: (parts, o, K K, c), as

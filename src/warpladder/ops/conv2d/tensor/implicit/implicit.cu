@@ -1,0 +1,327 @@
+// Convolutions as implicit GEMMs whose shapes are constants: y with bias, ReLU and pool, and dx.
+// Launched by `ImplicitPass` of implicit.py.
+//
+// A block has a rectangle of written pixels of some images, and BN outputs. What it reads lies in shared memory
+// channels last, in planes of at most 32 channels, next to the weights of all taps: a tap is an offset. Where all
+// planes have room, they come at once; else in stages, and the next one is on its way while one is multiplied. On
+// the way back (dx) pixels r = S q + b of a class b read the same taps; a block has all classes of its rectangle of
+// q.
+// arch: sm_80, sm_90, sm_100
+#include "async.cuh"
+#include "implicit.cuh"
+
+// of a patch's rows, or of the halo in shared memory: columns of a parity (modulo STEP) lie next to each other, so that
+// neighbours in y are neighbours there, whatever the stride.
+template <int ROWS, int COLUMNS, int K, int S, int P, bool BACK>
+struct HaloShape {
+    static constexpr int STEP = BACK ? 1 : S, LOW = BACK ? nearest(K, S, P) : -P,
+        HIGH = BACK ? ROWS + farthest(S, P) - LOW : (ROWS - 1) * S + K,
+        WIDE = BACK ? COLUMNS + farthest(S, P) - LOW : (COLUMNS - 1) * S + K, PART = over(WIDE, STEP),
+        PITCH = STEP * PART;
+};
+
+// Sums of 16 MT pixels and 8 NT outputs of a warp: one tap of a plane's channels. rows: of the lane's addresses of A;
+// own: of its pixels. Sums leave the tensor cores at once, times what inverts the pixels' scales.
+template <int FORMAT, int CHANNELS, int MT, int NT>
+__device__ __forceinline__ void multiply_tap(float (&sum)[MT][NT][4], const Lines<FORMAT, CHANNELS>& tile, int offset,
+    const int (&rows)[MT], const int (&own)[MT][2], const uint4* weights) {
+    constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, STEPS = CHANNELS / 16, CHUNKS = CHANNELS / 8,
+        STRIDE = COPIES * CHUNKS + 1, TOGETHER = 2;
+    unsigned a[COPIES][STEPS][MT][4];
+    float back[MT][2];
+#pragma unroll
+    for (int i = 0; i < MT; ++i) {
+#pragma unroll
+        for (int copy = 0; copy < COPIES; ++copy)
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                load_matrices(a[copy][step][i], tile.at(copy, rows[i] + offset, 2 * step + threadIdx.x % 32 / 16));
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            back[i][half] = SCALED<FORMAT> ? *tile.inverse_scale(own[i][half] + offset) : 1.0f;
+    }
+#pragma unroll
+    for (int j = 0; j < NT; j += TOGETHER) {
+        unsigned b[COPIES][STEPS][4];
+#pragma unroll
+        for (int copy = 0; copy < COPIES; ++copy)
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                load_matrices(b[copy][step], weights + 8 * j * STRIDE + copy * CHUNKS + 2 * step);
+        float part[MT][TOGETHER][4] = {};
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+            // al bh, ah bl, ah bh: the small ones first
+            for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
+#pragma unroll
+                for (int e = 0; e < TOGETHER; ++e) {
+                    const unsigned right[2] = {b[product == 1][step][2 * e], b[product == 1][step][2 * e + 1]};
+#pragma unroll
+                    for (int i = 0; i < MT; ++i) mma_step<FORMAT>(part[i][e], a[product == 0][step][i], right);
+                }
+#pragma unroll
+        for (int i = 0; i < MT; ++i)
+#pragma unroll
+            for (int e = 0; e < TOGETHER; ++e)
+#pragma unroll
+                for (int l = 0; l < 4; ++l) {
+                    float& to = sum[i][j + e][l];
+                    to = SCALED<FORMAT> ? fmaf(part[i][e][l], back[i][l / 2], to) : to + part[i][e][l];
+                }
+    }
+}
+
+// x: (n, C, H, W), the image that is read; relu, pool_argmax: see Pixels. packed: of implicit_pack.cu. y: (n, O, OH,
+// OW); POOL: after ReLU and a 2 x 2 pool, (n, O, OH / 2, OW / 2), and argmax as y. relu_mask: null, or as y: y is 0
+// where relu_mask is not above 0. K, S, P: window, stride and padding; BACK: of the convolution from y to x. FEW:
+// terms are (channel, tap). A block has IMAGES x ROWS x COLUMNS pixels (of y, or of q) and BN outputs, and UPON x
+// ACROSS warps, each with MT times 16 pixels. TOGETHER: planes of a stage. x counts rectangles, y BN outputs.
+template <int FORMAT, bool BACK, bool FEW, int GRADIENT, bool POOL, int C, int H, int W, int O, int OH, int OW, int K,
+    int S, int P, int IMAGES, int ROWS, int COLUMNS, int BN, int UPON, int ACROSS, int MT, int TOGETHER>
+__global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
+    const float* __restrict__ x, const float* __restrict__ relu, const unsigned char* __restrict__ pool_argmax,
+    const uint4* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ relu_mask,
+    float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int has_relu
+) {
+    using Halo = HaloShape<ROWS, COLUMNS, K, S, P, BACK>;
+    constexpr int TERMS = FEW ? C * K * K : C, CHANNELS = row_channels(TERMS), PLANES = planes_of(TERMS),
+        STAGES = over(PLANES, TOGETHER), TAPS = FEW ? 1 : K * K;
+    using Tile = Lines<FORMAT, CHANNELS>;
+    constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16,
+        EACH = 32 / CHUNKS;
+    constexpr int WARPS = UPON * ACROSS, THREADS = 32 * WARPS, BM = 16 * MT * UPON, COUNT = IMAGES * ROWS * COLUMNS,
+        NT = BN / ACROSS / 8;
+    constexpr int BROUGHT = FEW ? BM : IMAGES * Halo::HIGH * Halo::PITCH, PANEL = BN * STRIDE;
+    constexpr int SIDE = BACK ? S : 1, CLASSES = SIDE * SIDE;
+    // of a stage, in units of 16 bytes
+    constexpr int WEIGHTS = TOGETHER * TAPS * PANEL, STAGE = WEIGHTS + TOGETHER * BROUGHT * STRIDE,
+        BUFFERS = STAGES > 1 ? 2 : 1;
+    // images of written pixels in shared memory, in floats
+    constexpr int OUT_ROWS = ROWS * SIDE, OUT_COLUMNS = COLUMNS * SIDE, OUT = IMAGES * OUT_ROWS * OUT_COLUMNS,
+        OUT_PITCH = over(OUT, 16) * 16 + 4;
+    static_assert(COUNT <= BM && NT % 2 == 0 && BN % (8 * ACROSS) == 0);
+    constexpr int GROUPS = over(BROUGHT, EACH), TURNS = over((FEW ? 1 : TOGETHER) * GROUPS, WARPS),
+        HELD = STAGES > 1 ? TURNS : over(TURNS, over(TURNS, 6));
+    static_assert(STAGES == 1 || (TURNS <= 6 && !FEW));
+
+    extern __shared__ uint4 shared[];
+    __shared__ float ends[2 * BN];  // of each output: what inverts the scale of its weights, and the bias
+    float* const sums = reinterpret_cast<float*>(shared + (CLASSES > 1 ? BUFFERS * STAGE : 0));
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    constexpr int HIGH = BACK ? over(OH, S) : POOL ? OH / 2 * 2 : OH, WIDE = BACK ? over(OW, S)
+        : POOL ? OW / 2 * 2 : OW, BANDS = over(HIGH, ROWS), STRIPES = over(WIDE, COLUMNS);
+    const int column0 = blockIdx.x % STRIPES * COLUMNS, row0 = blockIdx.x / STRIPES % BANDS * ROWS,
+        image0 = blockIdx.x / STRIPES / BANDS * IMAGES, o0 = blockIdx.y * BN;
+    const int read_row = BACK ? row0 + Halo::LOW : row0 * S - P, read_column = BACK ? column0 + Halo::LOW
+        : column0 * S - P;
+    const uint4* from = packed + static_cast<long long>(blockIdx.y) * (PLANES * TAPS * PANEL);
+    const float* scales = reinterpret_cast<const float*>(packed + gridDim.y * (PLANES * TAPS * PANEL));
+
+    const auto copy_weights = [&](int step) {
+        const int stage = step % STAGES, count = least(TOGETHER, PLANES - stage * TOGETHER) * (TAPS * PANEL);
+        uint4* to = shared + step % BUFFERS * STAGE;
+        const uint4* source = from + stage * WEIGHTS;
+#pragma unroll 4
+        for (int i = threadIdx.x; i < count; i += THREADS) copy_sixteen(to + i, source + i, 1);
+        commit_copies();
+    };
+
+    for (int i = threadIdx.x; i < BN; i += THREADS) {
+        ends[i] = SCALED<FORMAT> ? scales[o0 + i] : 1.0f;
+        ends[BN + i] = bias != nullptr && o0 + i < O ? bias[o0 + i] : 0.0f;
+    }
+
+    // A warp brings EACH pixels of a plane at a time; the lanes of one have eight channels each.
+    const int chunk = lane / EACH;
+    const Pixels<GRADIENT, C, H, W> pixels{x, relu, pool_argmax, n};
+    const auto read = [&](float (&held)[8], int stage, int turn) {
+        const int item = warp + turn * WARPS, plane = item / GROUPS, pixel = item % GROUPS * EACH + lane % EACH;
+        const int first = (stage * TOGETHER + plane) * CHANNELS + 8 * chunk;
+        if constexpr (!FEW) {
+            // in the order of memory: `pixel` counts columns of the image, which lie sorted by parity
+            const int image = pixel / (Halo::HIGH * Halo::PITCH), row = pixel / Halo::PITCH % Halo::HIGH,
+                column = pixel % Halo::PITCH;
+            pixels.read(held, plane < TOGETHER && image < IMAGES && first < C ? image0 + image : n, read_row + row,
+                read_column + column, min(first, C - 1));
+        }
+    };
+    const auto read_patch = [&](float (&held)[8], const Patch<C, H, W, K>& patch, int turn) {
+        const int pixel = (warp + turn * WARPS) * EACH + lane % EACH, image = pixel / (ROWS * COLUMNS),
+            row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
+        patch.read(held, image0 + image, read_row + row * S, read_column + column * S,
+            pixel < COUNT && row0 + row < OH && column0 + column < OW);
+    };
+    const auto put = [&](float (&held)[8], int step, int plane, int pixel) {
+        const Tile tile{shared + step % BUFFERS * STAGE + WEIGHTS + plane * (BROUGHT * STRIDE)};
+        float back = 1.0f;
+        if constexpr (SCALED<FORMAT>) {
+            const unsigned exponent = shared_exponent<EACH, 32>(largest_of(held));
+            scale_all(held, power_of_two(exponent));
+            back = power_of_two(254u - exponent) * DOWN;
+        }
+        if (plane >= TOGETHER || pixel >= BROUGHT) return;
+        const int at = FEW || Halo::STEP == 1 ? pixel : pixel - pixel % Halo::PITCH
+            + pixel % Halo::PITCH % Halo::STEP * Halo::PART + pixel % Halo::PITCH / Halo::STEP;
+        tile.put(Eight<FORMAT>(held), at, chunk);
+        if (SCALED<FORMAT> && chunk == 0) *tile.inverse_scale(at) = back;
+    };
+    const auto put_turn = [&](float (&held)[8], int step, int turn) {
+        const int item = warp + turn * WARPS;
+        put(held, step, item / GROUPS, item % GROUPS * EACH + lane % EACH);
+    };
+
+    // Rows of this warp's fragments: what the first tap reads, and for its own pixels where their scales are.
+    const int m0 = warp / ACROSS * (16 * MT), n0 = warp % ACROSS * (8 * NT);
+    const auto row_of = [&](int pixel) {
+        if (FEW) return pixel;
+        if (pixel >= COUNT) return 0;
+        const int image = pixel / (ROWS * COLUMNS), row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
+        return (image * Halo::HIGH + row * Halo::STEP) * Halo::PITCH + column;
+    };
+    int rows[MT], own[MT][2];
+#pragma unroll
+    for (int i = 0; i < MT; ++i) {
+        rows[i] = row_of(m0 + 16 * i + lane % 16);
+        own[i][0] = row_of(m0 + 16 * i + g), own[i][1] = row_of(m0 + 16 * i + g + 8);
+    }
+
+    float held[HELD][8], sum[MT][NT][4];
+    copy_weights(0);
+    if constexpr (STAGES > 1)
+#pragma unroll
+        for (int turn = 0; turn < HELD; ++turn) read(held[turn], 0, turn);
+#pragma unroll 1
+    for (int step = 0; step < CLASSES * STAGES; ++step) {
+        const int phase = step / STAGES, stage = step % STAGES, b0 = phase / SIDE, b1 = phase % SIDE;
+        if constexpr (STAGES > 1) {
+#pragma unroll
+            for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], step, turn);
+        } else if (FEW) {
+#pragma unroll 1
+            for (int plane = 0; plane < PLANES; ++plane) {
+                const Patch<C, H, W, K> patch(x, n, plane * CHANNELS + 8 * chunk);
+#pragma unroll 1
+                for (int first = 0; first < TURNS; first += HELD) {
+#pragma unroll
+                    for (int turn = 0; turn < HELD; ++turn) read_patch(held[turn], patch, first + turn);
+#pragma unroll
+                    for (int turn = 0; turn < HELD; ++turn)
+                        put(held[turn], 0, plane, (warp + (first + turn) * WARPS) * EACH + lane % EACH);
+                }
+            }
+        } else if (step == 0) {
+#pragma unroll 1
+            for (int first = 0; first < TURNS; first += HELD) {
+#pragma unroll
+                for (int turn = 0; turn < HELD; ++turn) read(held[turn], 0, first + turn);
+#pragma unroll
+                for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], 0, first + turn);
+            }
+        }
+        if (STAGES > 1 || step == 0) {
+            wait_for_copies<0>();
+            __syncthreads();  // the stage is there, and all threads have read the one before
+        }
+        if (STAGES > 1 && step + 1 < CLASSES * STAGES) {
+            copy_weights(step + 1);
+#pragma unroll
+            for (int turn = 0; turn < HELD; ++turn) read(held[turn], (step + 1) % STAGES, turn);
+        }
+        if (stage == 0)
+#pragma unroll
+            for (int i = 0; i < MT; ++i)
+#pragma unroll
+                for (int j = 0; j < NT; ++j)
+#pragma unroll
+                    for (int l = 0; l < 4; ++l) sum[i][j][l] = 0.0f;
+
+        const uint4* weights = shared + step % BUFFERS * STAGE + STRIDE * (n0 + lane % 8 + lane / 16 * 8)
+            + lane / 8 % 2;
+        const Tile tile{shared + step % BUFFERS * STAGE + WEIGHTS};
+        const int planes = least(TOGETHER, PLANES - stage * TOGETHER);
+        const int i0 = BACK ? first_tap(b0, S, P) : 0, j0 = BACK ? first_tap(b1, S, P) : 0;
+#pragma unroll 1
+        for (int i = i0; i < (FEW ? 1 : K); i += SIDE)
+#pragma unroll 1
+            for (int j = j0; j < (FEW ? 1 : K); j += SIDE) {
+                const int offset = FEW ? 0
+                    : BACK ? (reach(b0, S, P) - i / S - Halo::LOW) * Halo::PITCH + reach(b1, S, P) - j / S - Halo::LOW
+                           : i * Halo::PITCH + j % Halo::STEP * Halo::PART + j / Halo::STEP;
+#pragma unroll 1
+                for (int plane = 0; plane < planes; ++plane)
+                    multiply_tap<FORMAT, CHANNELS, MT, NT>(sum, tile, plane * BROUGHT + offset, rows, own,
+                        weights + (plane * TAPS + i * K + j) * PANEL);
+            }
+
+        if (stage < STAGES - 1) continue;
+        if constexpr (CLASSES == 1) __syncthreads();  // sums take the place of what was multiplied
+#pragma unroll
+        for (int i = 0; i < MT; ++i)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int pixel = m0 + 16 * i + 8 * half + g, image = pixel / (ROWS * COLUMNS),
+                    row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
+                float* to = sums + (image * OUT_ROWS + row * SIDE + b0) * OUT_COLUMNS + column * SIDE + b1
+                    + (n0 + 2 * t) * OUT_PITCH;
+                if (pixel < COUNT)
+#pragma unroll
+                    for (int j = 0; j < NT; ++j)
+#pragma unroll
+                        for (int l = 0; l < 2; ++l) to[(8 * j + l) * OUT_PITCH] = sum[i][j][2 * half + l];
+            }
+    }
+    __syncthreads();
+
+    // Numbers, or windows, of the rectangle go out in the order of memory; V numbers at a time, and PER times that are
+    // on their way together.
+    constexpr int UNIT = POOL ? 2 : 1, LINES = OUT_ROWS / UNIT, LINE = OUT_COLUMNS / UNIT, Y_ROWS = OH / UNIT,
+        Y_COLUMNS = OW / UNIT, V = !POOL && LINE % 4 == 0 && Y_COLUMNS % 4 == 0 ? 4 : 1, PER = V == 4 ? 4 : 8,
+        EVERY = IMAGES * LINES * LINE / V;
+    const bool wide = V == 4 && (reinterpret_cast<size_t>(y) | reinterpret_cast<size_t>(relu_mask)) % 16 == 0;
+    y += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
+    if (POOL && argmax != nullptr) argmax += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
+    if (relu_mask != nullptr) relu_mask += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
+#pragma unroll 1
+    for (int first = threadIdx.x; first < BN * EVERY; first += THREADS * PER) {
+        int target[PER];
+        float4 under[PER];
+#pragma unroll
+        for (int e = 0; e < PER; ++e) {
+            const int i = first + e * THREADS, output = i / EVERY, at = i % EVERY * V, image = at / (LINES * LINE),
+                y_row = row0 * SIDE / UNIT + at / LINE % LINES, y_column = column0 * SIDE / UNIT + at % LINE;
+            const bool there = i < BN * EVERY && o0 + output < O && image0 + image < n && y_row < Y_ROWS
+                && y_column < Y_COLUMNS;
+            target[e] = there ? ((image * O + o0 + output) * Y_ROWS + y_row) * Y_COLUMNS + y_column : -1;
+        }
+        if (relu_mask != nullptr)
+#pragma unroll
+            for (int e = 0; e < PER; ++e) under[e] = load_four(relu_mask + max(target[e], 0), V, wide);
+#pragma unroll
+        for (int e = 0; e < PER; ++e) {
+            if (target[e] < 0) continue;
+            const int i = first + e * THREADS, output = i / EVERY, at = i % EVERY * V, image = at / (LINES * LINE),
+                row = at / LINE % LINES, column = at % LINE;
+            const float* from = sums + output * OUT_PITCH + (image * OUT_ROWS + row * UNIT) * OUT_COLUMNS
+                + column * UNIT;
+            const float scale = ends[output], add = ends[BN + output];
+            if constexpr (POOL) {
+                const float four[4] = {fmaf(from[0], scale, add), fmaf(from[1], scale, add),
+                    fmaf(from[OUT_COLUMNS], scale, add), fmaf(from[OUT_COLUMNS + 1], scale, add)};
+                store_best(best_of(four), y, argmax, target[e]);
+            } else {
+                const auto finish = [&](float sum, float mask) {
+                    const float value = fmaf(sum, scale, add);
+                    return (has_relu && value < 0.0f) || (relu_mask != nullptr && !(mask > 0.0f)) ? 0.0f : value;
+                };  // NaN passes
+                if constexpr (V == 4) {
+                    const float4 four = *reinterpret_cast<const float4*>(from);
+                    store_four(y + target[e], make_float4(finish(four.x, under[e].x), finish(four.y, under[e].y),
+                        finish(four.z, under[e].z), finish(four.w, under[e].w)), V, wide);
+                } else {
+                    y[target[e]] = finish(from[0], under[e].x);
+                }
+            }
+        }
+    }
+}

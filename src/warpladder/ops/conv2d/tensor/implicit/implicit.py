@@ -1,0 +1,170 @@
+"""Convolutions as implicit GEMMs on tensor cores, with shapes that are compiled in: y, dx and dw."""
+
+from pathlib import Path
+
+import numpy as np
+
+from .....device import Array, Launch, Limits
+from ....cost.plans import Planner, best
+from ....engine.kernels import Launches, OnDevice, ceil_div
+from ....engine.segments import Segment
+from ...gradients import Gradients, finish
+from ..algorithm import ConvAlgorithm, ConvProblem
+from ..formats import HALF_FORMATS, FactorFormat
+from .plan import ImplicitProblem, ImplicitShape
+from .plan_weights import CorrelateTile, ImplicitCorrelate
+
+SOURCE = Path(__file__).with_name("implicit.cu")
+PACK = Path(__file__).with_name("implicit_pack.cu")
+WEIGHTS = Path(__file__).with_name("implicit_weights.cu")
+#: Threads of a block of implicit_pack.cu.
+PACKING = 256
+#: How a gradient is stored, by its other array: as is, with a ReLU's output, or with a pool's argmax indices.
+STORED, MASKED, POOLED = range(3)
+#: How a gradient is stored, and its other array.
+Stored = tuple[int, Array | None]
+
+
+class ImplicitPass:
+    """Launcher of y of a convolution, or of its dx, for up to `capacity` images; `owner` holds scratch memory."""
+
+    def __init__(self, owner: OnDevice, shape: ImplicitShape, capacity: int, kind: FactorFormat) -> None:
+        self.device, self.shape, self.kind = owner.device, shape, kind
+        self.bn = best(ImplicitProblem(capacity, shape, kind, owner.device.limits)).bn
+        self.packed = owner.scratch((shape.packed(self.bn, kind) // 4,), np.uint32)
+
+    def launch(
+        self, n: int, x: Array, other: Stored, y: Array, bias: Array | None = None, relu: bool = False,
+        argmax: Array | None = None, mask: Array | None = None,
+    ) -> Launch:  # fmt: skip
+        """Launch that fills y[:n] from x[:n] and the packed weights, with bias, ReLU and pool if there are any.
+
+        other : how x is stored, STORED, MASKED or POOLED, and its other array.
+        mask : array of y's shape; y is 0 where mask is not above 0. None for no mask.
+        """
+        shape, problem = self.shape, ImplicitProblem(n, self.shape, self.kind, self.device.limits, self.bn)
+        tile, (gradient, second) = best(problem), other
+        numbers = int(shape.back), int(shape.few), gradient, int(shape.pool), *shape.read, *shape.written
+        name = f"convolve_implicit<{self.kind.name}, {', '.join(map(str, (*numbers, *shape.window, *tile)))}>"
+        masks, pools = second if gradient == MASKED else None, second if gradient == POOLED else None
+        arrays = x, masks, pools, self.packed, bias, mask, y, argmax
+        block, shared = 32 * tile.upon * tile.across, problem.shared(tile)
+        kernel = self.device.kernel(SOURCE, name)
+        return kernel.bind(problem.blocks(tile), block, *arrays, n, int(relu), shared=shared)
+
+
+class ImplicitWeightGradient:
+    """Launcher of dw and db of a convolution, for up to `capacity` images."""
+
+    def __init__(self, owner: OnDevice, shape: ImplicitShape, capacity: int, kind: FactorFormat) -> None:
+        self.device, self.shape, self.kind = owner.device, shape, kind
+        limits = owner.device.limits
+        self.plan: Planner[CorrelateTile] = Planner(lambda n: ImplicitCorrelate(n, shape, kind, limits), capacity)
+        self.partials = owner.scratch((self.plan.partials,))
+        parts = self.plan.partials // ImplicitCorrelate(1, shape, kind, limits).numbers
+        self.sums = owner.scratch((parts, shape.written[0]))
+
+    def launches(self, n: int, x: Array, dy: Array, other: Stored, to: Gradients) -> Launches:
+        """Launches that fill dw and db. other : how dy is stored, and its other array (`ImplicitPass.launch`)."""
+        shape, tile, (gradient, second) = self.shape, self.plan(n), other
+        problem = ImplicitCorrelate(n, shape, self.kind, self.device.limits)
+        (c, _, _), (o, _, _), window = shape.read, shape.written, shape.window
+        numbers = int(shape.few), gradient, *shape.read, *shape.written, *window, *tile[:-2]
+        name = f"correlate_implicit<{self.kind.name}, {', '.join(map(str, numbers))}>"
+        masks, pools = second if gradient == MASKED else None, second if gradient == POOLED else None
+        grid = tile.parts, ceil_div(o, tile.outputs), ceil_div(shape.terms, tile.channels)
+        arrays = x, dy, masks, pools, self.partials, self.sums
+        kernel, shared = self.device.kernel(WEIGHTS, name), problem.shared(tile)
+        product = kernel.bind(grid, 32 * tile.warps, *arrays, n, tile.depth, shared=shared)
+        partials, sums = (self.partials, tile.parts), (self.sums, tile.parts)
+        return [product, finish(self.device, partials, sums, (o, c, window.k, 1), to)]
+
+
+class ImplicitConvolution:
+    """Launchers of y, dx and dw of a convolution, for up to `capacity` images; `owner` holds the scratch memory.
+
+    precision : a key of `HALF_FORMATS`.
+    trains, has_dx : True if there is a backward pass, and if it computes dx.
+    """
+
+    def __init__(
+        self, owner: OnDevice, shape: ImplicitShape, capacity: int, precision: str, trains: bool, has_dx: bool
+    ) -> None:
+        kind = HALF_FORMATS[precision]
+        self.device, self.shape, self.kind = owner.device, shape, kind
+        self.y = ImplicitPass(owner, shape, capacity, kind)
+        self.dx = ImplicitPass(owner, shape.reversed, capacity, kind) if trains and has_dx else None
+        self.dw = ImplicitWeightGradient(owner, shape, capacity, kind) if trains else None
+
+    def pack(self, w: Array) -> Launch:
+        """Launch that packs the weights for y and dx, needed once after each change of the weights."""
+        c, o, back = self.shape.read[0], self.shape.written[0], self.dx
+        half = ceil_div(o, self.y.bn) * self.y.bn
+        blocks, back_bn = (half, 0) if back is None else (half + ceil_div(c, back.bn) * back.bn, back.bn)
+        numbers = o, c, self.shape.window.k**2, int(self.shape.few), self.y.bn, back_bn, half
+        packed = self.y.packed, None if back is None else back.packed
+        return self.device.kernel(PACK, f"pack_implicit<{self.kind.name}>").bind(blocks, PACKING, w, *numbers, *packed)
+
+    def forward(self, n: int, x: Array, bias: Array | None, y: Array, relu: bool, argmax: Array | None) -> Launches:
+        """Launches that fill y[:n] from x[:n], with bias, ReLU and pool if there are any."""
+        return [self.y.launch(n, x, (STORED, None), y, bias, relu, argmax)]
+
+    def backward(
+        self, n: int, x: Array, dy: Array, other: Stored, to: Gradients, dx: Array | None,
+        mask: Array | None
+    ) -> Launches:  # fmt: skip
+        """Launches that fill dw and db from x[:n] and dy[:n], and dx[:n], masked by `mask`.
+
+        other : how dy is stored, and its other array, as `ImplicitPass.launch` has it.
+        """
+        assert self.dw is not None
+        found = self.dw.launches(n, x, dy, other, to)
+        if self.dx is not None and dx is not None:
+            found.append(self.dx.launch(n, dy, other, dx, mask=mask))
+        return found
+
+
+def fits(shape: ImplicitShape, precision: str, n: int, limits: Limits, has_dx: bool = True) -> bool:
+    """True if blocks have room for a convolution of n images in all directions."""
+    kind, passes = HALF_FORMATS[precision], [shape, shape.reversed] if has_dx else [shape]
+    products = all(any(ImplicitProblem(n, each, kind, limits).plans()) for each in passes)
+    return products and any(ImplicitCorrelate(n, shape, kind, limits).plans())
+
+
+class Implicit(ConvAlgorithm):
+    """Convolution of any window, stride, padding and channels, not upsampled, by kernels compiled for its shape."""
+
+    uses_halves = True
+
+    @classmethod
+    def supports(cls, problem: ConvProblem) -> bool:
+        if problem.conv.upsamples:
+            return False
+        has_dx = problem.trains and problem.has_dx
+        return fits(cls._shape(problem), problem.precision, problem.capacity, problem.limits, has_dx)
+
+    @staticmethod
+    def _shape(problem: ConvProblem) -> ImplicitShape:
+        conv = problem.conv
+        return ImplicitShape(conv.read, conv.written, conv.window, pool=conv.pool)
+
+    def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
+        super().__init__(owner, problem, before)
+        settings = problem.capacity, problem.precision, problem.trains, problem.has_dx
+        self.passes = ImplicitConvolution(owner, self._shape(problem), *settings)
+
+    def prepare(self) -> Launches:
+        return [self.passes.pack(self.buffers.w)]
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return self.passes.forward(n, t.x, t.b, t.y, self.problem.conv.relu, self.argmax)
+
+    def backward(self, n: int, to: Gradients) -> Launches:
+        t = self.buffers
+        other: Stored = STORED, None
+        if self.argmax is not None:
+            other = POOLED, self.argmax
+        elif self.relu_output is not None:
+            other = MASKED, self.relu_output
+        return self.passes.backward(n, t.x, t.dy, other, to, t.dx, self.dx_mask)

@@ -1,0 +1,240 @@
+"""Plans of y and dx as implicit GEMMs: rectangle, outputs and warps of a block, planes of a stage; and their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from .....device import Limits
+from ....cost.launch import blocks_by_shared, blocks_each
+from ....cost.plans import CostProblem
+from ....engine.kernels import ceil_div
+from ...problem import ConvWindow, Image
+from ..formats import FactorFormat
+
+#: As in implicit.cu: channels of a plane, most turns in which threads hold a stage's pixels, threads of a block.
+PLANE, TURNS, THREADS = 32, 6, 256
+#: Below so many channels the terms of a patch are (channel, tap).
+FEW = 8
+#: Cycles: of a block apart from its work, of a wait for a stage, of a multiprocessor for 16 x 8 sums of a k16 step, and
+#: for eight numbers that a lane brings; bytes a cycle of weights: assumed.
+BLOCK, WAIT, MMA, BRING, BYTES = 3000, 1200, 2.2, 1.6, 48
+
+
+def plane(channels: int) -> int:
+    """Channels of a plane: 16 for at most 16, else 32."""
+    return 16 if channels <= 16 else PLANE
+
+
+def row_bytes(channels: int, kind: FactorFormat) -> int:
+    """Bytes of a row of a plane in shared memory: an odd number of 16 bytes."""
+    return plane(channels) * kind.bytes + 16
+
+
+def nearest(window: ConvWindow) -> int:
+    """Least distance of a row of the gradient from the row of its class (implicit.cuh)."""
+    k, s, p = window
+    return min((b + p) // s - max(ceil_div(max(k - (b + p) % s, 0), s), 1) + 1 for b in range(s))
+
+
+class Rectangle(NamedTuple):
+    """Written pixels of a block."""
+
+    images: int
+    rows: int
+    columns: int
+
+    @property
+    def pixels(self) -> int:
+        return self.images * self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class ImplicitShape:
+    """Shape of one direction of a convolution, which is compiled into its kernel.
+
+    read, written : (channels, rows, columns) of the image that is read, and of the one that is written, before a pool.
+    window : of the convolution; if `back`, of the one from `written` to `read`.
+    back : True for dx, which reads the gradient of y.
+    pool : True if a 2 x 2 pool follows.
+    """
+
+    read: Image
+    written: Image
+    window: ConvWindow
+    back: bool = False
+    pool: bool = False
+
+    @property
+    def reversed(self) -> ImplicitShape:
+        """Shape of dx."""
+        return ImplicitShape(self.written, self.read, self.window, True)
+
+    @property
+    def few(self) -> bool:
+        return not self.back and self.read[0] < FEW
+
+    @property
+    def terms(self) -> int:
+        """Channels of all planes."""
+        return self.read[0] * (self.window.k**2 if self.few else 1)
+
+    @property
+    def taps(self) -> int:
+        return 1 if self.few else self.window.k**2
+
+    @property
+    def planes(self) -> int:
+        return ceil_div(self.terms, plane(self.terms))
+
+    @property
+    def classes(self) -> int:
+        return self.window.stride**2 if self.back else 1
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """Rows and columns of pixels that are cut into rectangles: of one class, or of whole windows of a pool."""
+        _, high, wide = self.written
+        step = self.window.stride if self.back else 1
+        return (high // 2 * 2, wide // 2 * 2) if self.pool else (ceil_div(high, step), ceil_div(wide, step))
+
+    def brought(self, at: Rectangle, pixels: int) -> int:
+        """Rows of a plane: pixels of the halo, or of `pixels` patches."""
+        k, s, p = self.window
+        if self.few:
+            return pixels
+        if self.back:
+            low, far = nearest(self.window), (s - 1 + p) // s
+            return at.images * (at.rows + far - low) * (at.columns + far - low)
+        return at.images * ((at.rows - 1) * s + k) * ceil_div((at.columns - 1) * s + k, s) * s
+
+    def packed(self, bn: int, kind: FactorFormat) -> int:
+        """Bytes of the packed weights and their inverse scales."""
+        outputs = ceil_div(self.written[0], bn) * bn
+        return outputs * (self.planes * self.taps * row_bytes(self.terms, kind) + 4)
+
+
+class ImplicitTile(NamedTuple):
+    """Tile of a block: its rectangle, outputs, warps down and across, 16 pixels of each, and planes of a stage."""
+
+    images: int
+    rows: int
+    columns: int
+    bn: int
+    upon: int
+    across: int
+    mt: int
+    together: int
+
+    @property
+    def at(self) -> Rectangle:
+        return Rectangle(self.images, self.rows, self.columns)
+
+    @property
+    def pixels(self) -> int:
+        return 16 * self.upon * self.mt
+
+
+def rectangles(n: int, made: tuple[int, int], most: int, step: int) -> Iterator[Rectangle]:
+    """Rectangles of at most `most` pixels that cover n images; rows and columns are multiples of step."""
+    high, wide = made
+    for pieces in range(1, ceil_div(wide, step) + 1):
+        columns = ceil_div(ceil_div(wide, pieces), step) * step
+        if columns > most or (pieces > 1 and columns < min(16, wide)):
+            continue
+        for bands in range(1, ceil_div(high, step) + 1):
+            rows = ceil_div(ceil_div(high, bands), step) * step
+            if rows * columns > most:
+                continue
+            whole = rows >= high and columns >= wide
+            for images in {min(n, count) for count in range(1, most // (rows * columns) + 1)} if whole else (1,):
+                yield Rectangle(images, rows, columns)
+            break
+
+
+@dataclass(frozen=True)
+class ImplicitProblem(CostProblem[ImplicitTile]):
+    """Cost problem of y or dx of n images by `convolve_implicit`."""
+
+    n: int
+    shape: ImplicitShape
+    kind: FactorFormat
+    limits: Limits
+    bn: int | None = None
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Possible outputs of a block."""
+        if self.bn is not None:
+            return (self.bn,)
+        least = ceil_div(self.shape.written[0], 16) * 16
+        return tuple(width for width in (16, 32, 64, 128) if width <= least or width == 16)
+
+    def plans(self) -> Iterator[ImplicitTile]:
+        step, seen = 2 if self.shape.pool else 1, set()
+        for most in (16, 32, 64, 128, 256):
+            for at in rectangles(self.n, self.shape.made, most, step):
+                if at in seen:
+                    continue
+                seen.add(at)
+                for bn in self.widths:
+                    yield from self._tiles(at, bn)
+
+    def _tiles(self, at: Rectangle, bn: int) -> Iterator[ImplicitTile]:
+        sixteens = ceil_div(at.pixels, 16)
+        for across in (1, 2, 4):
+            if bn % (16 * across) or bn // across > 64:
+                continue
+            for mt in (1, 2):
+                # at least four warps, which bring pixels even if there are too few to multiply
+                upon = max(ceil_div(sixteens, mt), 4 // across)
+                if upon * across > 16 or mt * bn // across > 64:
+                    continue
+                for together in {self.shape.planes, *(1, 2, 4)}:
+                    tile = ImplicitTile(*at, bn, upon, across, mt, together)
+                    if together <= self.shape.planes and self.fits(tile):
+                        yield tile
+
+    def fits(self, tile: ImplicitTile) -> bool:
+        """True if shared memory and registers hold a stage, or two."""
+        stages = ceil_div(self.shape.planes, tile.together)
+        held = stages == 1 or (self.turns(tile) <= TURNS and not self.shape.few)
+        return held and self.shared(tile) <= self.limits.shared_opt_in - 8 * tile.bn
+
+    def turns(self, tile: ImplicitTile) -> int:
+        """Turns in which the warps bring a stage's pixels."""
+        groups = ceil_div(self.shape.brought(tile.at, tile.pixels), 256 // plane(self.shape.terms))
+        return ceil_div(tile.together * groups, tile.upon * tile.across)
+
+    def shared(self, tile: ImplicitTile) -> int:
+        """Bytes of shared memory of a block."""
+        shape = self.shape
+        stages = min(2, ceil_div(shape.planes, tile.together))
+        rows = shape.taps * tile.bn + shape.brought(tile.at, tile.pixels)
+        staged = stages * tile.together * rows * row_bytes(shape.terms, self.kind)
+        sums = 4 * tile.bn * (ceil_div(tile.at.pixels * shape.classes, 16) * 16 + 4)
+        return staged + sums if shape.classes > 1 else max(staged, sums)
+
+    def blocks(self, tile: ImplicitTile) -> tuple[int, int]:
+        """Rectangles, and tiles of outputs."""
+        high, wide = self.shape.made
+        pieces = ceil_div(self.n, tile.images) * ceil_div(high, tile.rows) * ceil_div(wide, tile.columns)
+        return pieces, ceil_div(self.shape.written[0], tile.bn)
+
+    def cycles(self, plan: ImplicitTile) -> float:
+        shape, warps = self.shape, plan.upon * plan.across
+        stages, kind = ceil_div(shape.planes, plan.together), self.kind
+        products = plan.upon * plan.mt * plan.bn // 8 * shape.taps * shape.planes * plane(shape.terms) // 16
+        numbers = shape.brought(plan.at, plan.pixels) * shape.planes * plane(shape.terms) // 8
+        again = shape.classes if stages > 1 else 1
+        weights = again * shape.planes * shape.taps * plan.bn * row_bytes(shape.terms, kind)
+        out = plan.bn * plan.at.pixels * shape.classes
+        # a warp alone waits for what it multiplies; eight or more fill each other's waits
+        multiplying = products * MMA * (kind.work + 1) / 2 * max(1.0, 8 / warps)
+        bringing = weights / BYTES + numbers * again * BRING * (1.5 if kind.has_scales else 1.0) + out / 12
+        each = blocks_each(self.blocks(plan)[0] * self.blocks(plan)[1], self.limits)
+        resident = max(1, min(16 // warps, blocks_by_shared(self.shared(plan), self.limits.shared_per_multiprocessor)))
+        rounds = ceil_div(each, resident)
+        return rounds * (BLOCK + WAIT * stages * again) + each * (multiplying + bringing)

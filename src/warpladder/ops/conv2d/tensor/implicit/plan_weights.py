@@ -1,0 +1,138 @@
+"""Plans of dw as an implicit GEMM: the rectangle, outputs, channels and warps of a block; and their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from .....device import Limits
+from ....cost.launch import blocks_by_shared, blocks_each
+from ....cost.plans import CostProblem
+from ....engine.kernels import ceil_div
+from ..formats import FactorFormat
+from .plan import BLOCK, BRING, MMA, WAIT, ImplicitShape, Rectangle, rectangles
+
+
+class CorrelateTile(NamedTuple):
+    """Tile of dw: the rectangle of a step, outputs and channels of a block, its warps, and 16 outputs of each.
+
+    parts, depth : split-K parts, and rectangles of each.
+    """
+
+    images: int
+    rows: int
+    columns: int
+    outputs: int
+    channels: int
+    upon: int
+    across: int
+    turns: int
+    depth: int
+    parts: int
+
+    @property
+    def at(self) -> Rectangle:
+        return Rectangle(self.images, self.rows, self.columns)
+
+    @property
+    def warps(self) -> int:
+        return self.upon * self.across * self.turns
+
+
+@dataclass(frozen=True)
+class ImplicitCorrelate(CostProblem[CorrelateTile]):
+    """Cost problem of dw of n images by `correlate_implicit`. shape: of y."""
+
+    n: int
+    shape: ImplicitShape
+    kind: FactorFormat
+    limits: Limits
+
+    @property
+    def numbers(self) -> int:
+        """float32 numbers in one split-K partial of dw."""
+        (c, *_), o = self.shape.read, self.shape.written[0]
+        return o * self.shape.window.k**2 * ceil_div(c, 4) * 4
+
+    def partials(self, plan: CorrelateTile) -> int:
+        return plan.parts * self.numbers
+
+    def items(self, channels: int) -> int:
+        """Sixteens of columns (tap, channels) of a block."""
+        return self.shape.taps * channels // 16
+
+    def plans(self) -> Iterator[CorrelateTile]:
+        shape = replace(self.shape, pool=False)
+        high, wide = shape.made
+        widest = min(64, ceil_div(shape.written[0], 16) * 16)
+        terms = min(32, ceil_div(shape.terms, 16) * 16)
+        seen = set()
+        for most in (32, 64, 128, 256):
+            for at in rectangles(self.n, shape.made, most, 1):
+                if at in seen:
+                    continue
+                seen.add(at)
+                pieces = ceil_div(self.n, at.images) * ceil_div(high, at.rows) * ceil_div(wide, at.columns)
+                for outputs in {16, min(32, widest), widest} & {16, 32, 64}:
+                    for channels in {16, terms}:
+                        yield from self._tiles(at, pieces, outputs, channels)
+
+    def _tiles(self, at: Rectangle, pieces: int, outputs: int, channels: int) -> Iterator[CorrelateTile]:
+        items = self.items(channels)
+        across_blocks = ceil_div(self.shape.written[0], outputs) * ceil_div(self.shape.terms, channels)
+        for upon in (1, 2):
+            if outputs % (16 * upon) or outputs // upon > 32:
+                continue
+            for across in range(1, min(items, 12) + 1):
+                each = ceil_div(items, across)
+                if each * (outputs // upon // 16) > 8 or ceil_div(items, each) != across:
+                    continue
+                for turns in (1, 2, 3, 4):
+                    if upon * across * turns > 12 or 32 * (turns - 1) >= at.pixels:
+                        continue
+                    for rounds in (1, 2):
+                        parts = max(1, rounds * self.limits.multiprocessors // across_blocks)
+                        depth = ceil_div(pieces, parts)
+                        tile = CorrelateTile(
+                            *at, outputs, channels, upon, across, turns, depth, ceil_div(pieces, depth)
+                        )
+                        if self.fits(tile):
+                            yield tile
+
+    def turns(self, tile: CorrelateTile) -> tuple[int, int]:
+        """Turns in which the warps bring pixels of x, and of dy."""
+        pixels = ceil_div(tile.at.pixels, 32) * 32
+        x = ceil_div(self.shape.brought(tile.at, pixels), 256 // tile.channels)
+        return ceil_div(x, tile.warps), ceil_div(ceil_div(pixels, 256 // tile.outputs), tile.warps)
+
+    def fits(self, tile: CorrelateTile) -> bool:
+        """True if shared memory holds the tiles, and registers all that its threads bring."""
+        each, mt = ceil_div(self.items(tile.channels), tile.across), tile.outputs // tile.upon // 16
+        registers = 8 * (sum(self.turns(tile)) + each * mt) + 8 * mt * (self.kind.bytes + 1) + 60
+        if registers > min(255, 65536 // (32 * tile.warps)):
+            return False
+        return self.shared(tile) <= self.limits.shared_opt_in - 4096
+
+    def shared(self, tile: CorrelateTile) -> int:
+        """Bytes of shared memory of a block: its tiles, or the sums of all warps at the end."""
+        pixels = ceil_div(tile.at.pixels, 32) * 32
+        x = self.shape.brought(tile.at, pixels) * (tile.channels * self.kind.bytes + 16)
+        staged = x + pixels * (tile.outputs * self.kind.bytes + 16)
+        return max(staged, 4 * tile.turns * tile.outputs * (16 * self.items(tile.channels) + 4))
+
+    def cycles(self, plan: CorrelateTile) -> float:
+        pixels, shape, kind = ceil_div(plan.at.pixels, 32) * 32, self.shape, self.kind
+        numbers = shape.brought(plan.at, pixels) * plan.channels // 8 + pixels * plan.outputs // 8
+        products = pixels // 16 * (plan.outputs // 16) * self.items(plan.channels) * 2
+        multiplying = products * MMA * (kind.work + 1) / 2 * max(1.0, 8 / plan.warps)
+        bringing = numbers * BRING * (1.7 if kind.has_scales else 1.0)
+        blocks = plan.parts * ceil_div(shape.written[0], plan.outputs) * ceil_div(shape.terms, plan.channels)
+        each = blocks_each(blocks, self.limits)
+        resident = max(
+            1, min(16 // plan.warps, blocks_by_shared(self.shared(plan), self.limits.shared_per_multiprocessor))
+        )
+        out = plan.outputs * 16 * self.items(plan.channels) / 12
+        work = plan.depth * (multiplying + bringing) + out
+        waits = ceil_div(each, resident) * (BLOCK + WAIT * plan.depth)
+        return waits + each * work + 8 * self.partials(plan) / 2000
