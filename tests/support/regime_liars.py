@@ -40,8 +40,12 @@ class Masked(Wrapper):
     def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
         super().__init__(net, config, state)
         if self.form != "numpy":
-            self.inner: Trainer = ladder.find(FORMS[self.form]).build(net, self.settings(config), state)
+            self.inner: Trainer = self.built(self.settings(config), state)
         self.made = 0  # steps since it was built
+
+    def built(self, config: TrainConfig, state: State) -> Trainer:
+        """Honest trainer of its form."""
+        return ladder.find(FORMS[self.form]).build(self.net, config, state)
 
     def skips(self, order: Order, step: int, before: State) -> bool:
         """True if a step is left out."""

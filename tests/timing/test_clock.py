@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from clock_answers import (
+    DEVIATING_CHEATS,
+    DEVIATIONS,
+    AddsInAnyOrder,
+    AddsTheLossInAnyOrder,
+    AnswersAheadOfTheClock,
+    KeepsItsAnswers,
+)
 from clock_hooks import HOOK_CHEATS, HOOK_HONEST
 from clock_programs import CHEATS, HONEST, IMPOSSIBLE, FullBatchAhead, Program, WrongWhere
 
@@ -107,6 +115,37 @@ def test_deviations_do_not_excuse_steps_that_are_left_out(data):
 
     entry, _ = timed(LeavesAlmostAllOut, data, deviations=("its sums run in another order each time",))
     assert not entry.alive and "moved the weights" in entry.found["reason"], entry.found
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(each, marks=[pytest.mark.slow] * (n > 3)) for n, each in enumerate(DEVIATING_CHEATS)],
+    ids=lambda program: program.__name__,
+)
+def test_deviations_excuse_no_cheat(program, data):
+    entry, _ = timed(program, data, deviations=DEVIATIONS)
+    assert not entry.alive and "does not train the required steps" in entry.found["reason"], entry.found
+
+
+@pytest.mark.parametrize("program", [AddsInAnyOrder, AddsTheLossInAnyOrder], ids=lambda program: program.__name__)
+def test_an_honest_program_with_deviations_is_timed(program, data):
+    entry, _ = timed(program, data, deviations=DEVIATIONS)
+    assert entry.alive and not entry.found["same_bits"] and entry.is_repeated, entry.found
+
+
+@pytest.mark.parametrize("program", [KeepsItsAnswers, AnswersAheadOfTheClock], ids=lambda program: program.__name__)
+def test_a_test_pass_is_timed_with_all_of_its_work(program, data, monkeypatch):
+    on_clock = []
+
+    def clocked(work):
+        before = program.computed
+        result = measure.clocked(work)
+        on_clock.append(program.computed - before)
+        return result
+
+    monkeypatch.setattr(replays, "clocked", clocked)
+    entry, _ = timed(program, data)
+    assert entry.alive and on_clock[-1] >= 1, on_clock
 
 
 @pytest.mark.parametrize("is_honest", [True, False])

@@ -18,6 +18,7 @@ from warpladder.data.order import Order
 from warpladder.errors import RungError
 from warpladder.nets.params import initial
 from warpladder.rungs.base import Rung
+from warpladder.timing.foreign import rights
 from warpladder.timing.foreign import rung as foreign
 from warpladder.timing.foreign.messages import BrokenMessage, receive, send
 from warpladder.timing.foreign.process import ForeignFault, ForeignProcess
@@ -50,6 +51,11 @@ ENDS = {
     "garbage": lambda self: [os.write(fd, b"x" * 99) for fd in range(3, 64) if os.path.exists(f"/proc/self/fd/{fd}")],
     "flood": lambda self: print("spam\\n" * 100_000),
     "daemon": lambda self: os.fork() or (os.setsid(), os.fork() or time.sleep(600), os._exit(0)),
+    "writes": lambda self: open(f"/proc/{os.getppid()}/mem", "r+b").close(),
+    "slows": lambda self: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19),
+    "escapes": lambda self: os.fork() or (
+        os.setsid(), os.fork() or os.execve("/bin/sleep", ["sleep", "607"], {}), os._exit(0),
+    ),
     "changes": lambda self: (os.chdir("/"), signal.signal(signal.SIGTERM, signal.SIG_IGN), np.seterr(all="raise")),
     "patches": lambda self: (
         setattr(time, "perf_counter", lambda: 0.0), setattr(time, "perf_counter_ns", lambda: 0),
@@ -106,10 +112,10 @@ def opened(rung: Rung, data: Dataset) -> tuple[ForeignTrainer, ForeignProcess]:
     return trainer, trainer.process
 
 
-def living(process: ForeignProcess) -> list[int]:
-    """The members of a process's family that have not ended."""
+def living(process: ForeignProcess, others: tuple[int, ...] = ()) -> list[int]:
+    """The members of a process's family, and others, that have not ended."""
     alive = []
-    for member in process.family.members():
+    for member in (*process.family.members(), *others):
         try:
             state = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
@@ -149,7 +155,27 @@ def test_its_end_is_an_error_with_the_reason_and_nothing_is_left(how, words, fil
     assert living(process) == []
 
 
-@pytest.mark.parametrize("how", ["honest", "flood", "daemon", "changes", "patches", "busy"])
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="the system lets users write, or forbids it")
+@pytest.mark.parametrize("how", ["writes", "slows"])
+def test_it_has_no_rights_over_the_process_of_the_climb(how, file, data):
+    rung = foreign.find(f"{file}:how={how}")
+    trainer, _ = opened(rung, data)
+    with pytest.raises(ForeignFault, match=r"not permitted|denied"):
+        trainer.run(Order(0, 0, 96), 0, 3)
+    foreign.end(rung)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")
+def test_changed_processors_of_the_climb_are_found_and_restored():
+    own = os.sched_getaffinity(0)
+    before = rights.scheduling()
+    assert rights.restored(before) == ""
+    os.sched_setaffinity(0, {min(own)})
+    assert rights.restored(before) == ("processors" if len(own) > 1 else "")
+    assert os.sched_getaffinity(0) == own
+
+
+@pytest.mark.parametrize("how", ["honest", "flood", "daemon", "escapes", "changes", "patches", "busy"])
 @pytest.mark.by_day("honest", "busy")
 def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
     rung = foreign.find(f"{file}:how={how}")
@@ -171,8 +197,11 @@ def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
     assert process.cpu_seconds() - before < 0.03  # a thread that goes on computing is stopped meanwhile
     trainer.set_state(state)
     trainer.close()
+    started = tuple(living(process))[1:]
+    assert len(started) == (how in ("daemon", "escapes"))
     foreign.end(rung)
-    assert living(process) == [] and Path.cwd() != Path("/")
+    assert living(process, started) == []
+    assert Path.cwd() != Path("/")
 
 
 def test_it_gets_the_weights_of_samples(file, data):

@@ -177,7 +177,7 @@ def spread(
     entering : `activations` of the samples. places : positions of the samples in the order, if the net draws masks.
     """
     n, largest = len(errors), np.zeros(reference.net.param_count)
-    shares = DRAWS if n >= FEW * DRAWS else 1
+    shares = DRAWS if n >= FEW * DRAWS and not reference.net.normalizes else 1  # there samples depend on each other
     order = rng.permutation(n)
     for draw in range(DRAWS):
         some = order[draw % shares :: shares]

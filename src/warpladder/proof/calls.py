@@ -15,8 +15,10 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..nets.params import views
 from ..trainers.base import State, StepLog, goals
+from .case_maker import drawn_weights
 from .context import GuardedTrainer, ProofContext
 from .history import ReferenceHistory
+from .prediction_checks import check_outputs_of_state
 from .repeat_checks import check_equal
 from .samples import SampleSource
 from .whole_batches import rest_of
@@ -28,7 +30,7 @@ SET_BYTES = 1 << 25  # bytes of a data set of many steps, at most
 SHORT = 3  # steps of a short call, at most: calls of so many steps are compared with the reference
 MIDDLE = 4  # times as many steps as a call within an epoch has
 BATCHES = 2  # distinct batches of a data set of many steps
-MOST_EPOCHS = 80
+MOST_EPOCHS = 512
 MOST_STEPS = 4  # full batches of an epoch in `check_epochs`, below this number
 LATEST = 2.0**30  # updates made before, at most, if every step is made with the same numbers
 
@@ -109,6 +111,7 @@ class _CallChecks:
         self.context, self.reach, self.batch = context, reach, context.cases.batch
         self.scale, self.start = source.scale, context.cases.exact.steps[0].state
         self.x, self.y = source(context.rng, BATCHES * self.batch)
+        self.weights = drawn_weights(context.rng, len(self.x))
 
     def check_steps(self, own: GuardedTrainer, second: GuardedTrainer, has_loss: bool = True) -> bool:
         """Check an epoch, with losses or without, in one call and in short calls; returns False if weights overflow."""
@@ -134,6 +137,7 @@ class _CallChecks:
         what = f"{steps} steps in one call and, {shift} steps later in an epoch, in short calls"
         self._check("range", what, [(log, StepLog.joined(parts))], second, end, moved.start.step + steps)
         context.check_count(end, first.start.step + steps, f"after {steps} steps in one call")
+        self._check_outputs(own, f"{steps} steps in one call")
         self._check_middle(own, second, moved, shift, steps)
         return bool(np.all(np.isfinite(end.params)))
 
@@ -176,7 +180,12 @@ class _CallChecks:
         what = f"{count} epochs in one call and one by one"
         self._check("epochs", what, pairs, second, end, moved.start.step + count * steps)
         context.check_count(end, run.start.step + count * steps, f"after {count} epochs in one call")
+        self._check_outputs(own, f"{count} epochs in one call")
         return bool(np.all(np.isfinite(end.params)))
+
+    def _check_outputs(self, own: GuardedTrainer, steps: str) -> None:
+        """Check outputs of a few samples after a long call."""
+        check_outputs_of_state(self.context, own, self.x[:SHORT].copy(), self.scale, steps)
 
     def _rest(self) -> int:
         """Number of samples of the last batch, partial or full."""
@@ -197,6 +206,8 @@ class _CallChecks:
         x = np.ascontiguousarray(self.x[which])
         data = Dataset("calls", x, y, x[:1], None if y is None else y[:1], self.scale)
         start = self._count(self.start) if self.context.config.steady else self.start
+        if self.context.cases.maker.weighted:
+            data = data.but(train_weight=self.weights[which])
         return _Run(data, orders, start)
 
     def _count(self, state: State) -> State:

@@ -37,7 +37,8 @@ FEW = 8  # samples for each one that repeats another where masks or a normalisat
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
-WEIGHTS = (0.25, 2.0)  # range of weights of samples
+WEIGHT_POWERS = -6.0, 5.0  # powers of two of weights of samples
+WEIGHTLESS = 1 / 8  # share of the samples whose weight is 0
 
 
 class NoReferenceStep(Exception):
@@ -201,7 +202,7 @@ class CaseMaker:
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
         adds = wanted.updates and not self.precision.coarse and not self.net.normalizes
         sums = BiasSums(self.net, which, self.precision) if adds else None
-        weights = self.rng.uniform(*WEIGHTS, count).astype(np.float32) if self.weighted else None
+        weights = drawn_weights(self.rng, count) if self.weighted else None
         batch, reference = (seen, y, counts, places, weights), ReferenceTrainer(self.net, self.config, rounded)
         results = (0.0, 0, rounded.params) if self.net.normalizes else truth(reference, *batch, sums=sums)
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
@@ -266,3 +267,10 @@ class CaseMaker:
             for name, values in self.config.optimizer.drawn(self.rng, params[here], gradient[here]).items():
                 out[name][here] = values
         return replace(step, state=step.state.but(slots=out))
+
+
+def drawn_weights(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Weights (count,) float32 of samples, of many sizes; some are 0, but not the first."""
+    weights = np.exp2(rng.uniform(*WEIGHT_POWERS, count)).astype(np.float32)
+    weights[1:][rng.random(count - 1) < WEIGHTLESS] = 0
+    return weights

@@ -24,7 +24,7 @@ from .case_maker import BATCH_FLOPS, STARTS, CaseMaker, NoReferenceStep
 from .extremes import make_extremes
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
-from .places import in_epoch
+from .places import LEAST_SHARE, in_epoch
 from .reference import ReferenceTrainer
 from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
@@ -32,6 +32,7 @@ from .suited_samples import REDRAWS
 from .whole_batches import cancelled_biases, drawn_buffers, rest_of
 from .witness import fit_to_predict
 
+LAST = 2**32 - 1000  # epoch of a case, at most
 FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case, at least: more than 16 bits can count
 FAR_BYTES = 1 << 26  # bytes of its pixels, at most
@@ -43,6 +44,7 @@ TERMS_AT_ZERO = 1 << 10
 REPEATS = 8  # samples for each one that a batch has twice
 TIES = 8  # samples whose logits all tie, at least
 INK = 0.1  # share of numbers other than zero where no other samples are fit
+STORED_POWERS = 4, 16  # powers of two by which floats are stored larger than a net sees them
 VISIBLE = 1 / 16  # share of an update that a visible setting changes
 # settings of optimizers that may be too small to show, and the value at which each has no effect
 SMALL = {"weight_decay": 0.0, "eps": 1e-30}
@@ -154,10 +156,11 @@ class Cases:
             data is not None
         ):  # hardly scaled samples are nearly all cut to the highest level, and like terms round alike
             quarters.append(Quarters(net, np.uint8, outputs=outputs))
-        far = self._order(self._far(data))
+        far = self._order(self._far(data), least=2**16)
         screened: list[SampleSource] = [bytes_like, Noise(net, np.uint8, outputs), *quarters]
         exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else quarters
-        floats: list[SampleSource] = [Noise(net, np.float32, outputs), Quarters(net, np.float32, outputs=outputs)]
+        noise = Noise(net, np.float32, outputs, int(rng.integers(*STORED_POWERS)))
+        floats: list[SampleSource] = [noise, Quarters(net, np.float32, outputs=outputs)]
         if always_rounds(net):
             screened, floats = screened[:2], floats[:1]
             exact = screened
@@ -182,7 +185,7 @@ class Cases:
         self.single = None if net.normalizes else self._single(make, floats)
         self.source, self.screened = bytes_like, screened
         self.maker = make
-        self.predicted, self.pools = make_pools(make, (Noise(net, np.float32, outputs), bytes_like), 2 * b + 3)
+        self.predicted, self.pools = make_pools(make, (noise, bytes_like), 2 * b + 3)
         self.seconds = time.perf_counter() - began
 
     def _sized(self, make: CaseMaker, n: int, sources: Sequence[SampleSource]) -> ReferenceCase:
@@ -209,13 +212,13 @@ class Cases:
             out[last.start + self.rng.permutation(np.arange(1, count))[: max(2, count // 2)]] = 1.0
         return out
 
-    def _order(self, n: int, shuffle: bool = True) -> Order:
+    def _order(self, n: int, shuffle: bool = True, least: int = 1) -> Order:
         """Order whose first batch differs from the stored one; without shuffling, an order whose first batch shuffling
-        would change. A full batch is equal in all orders.
+        would change. A full batch is equal in all orders. least : number of its epoch, at least.
         """
         full = self.config.batch(n) == n
         for _ in range(64):
-            seed, number = int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000))
+            seed, number = int(self.rng.integers(2**32)), int(np.exp(self.rng.uniform(*np.log((least, LAST)))))
             order = Order(seed, self._with_loss(number), n)
             if not full and not same_batch(order, replace(order, shuffle=False), self.config.batch(n)):
                 break
@@ -288,12 +291,30 @@ class Cases:
         """Settings of `strong` for the steps of all cases."""
         return self.strong(step for case in self for step in case.steps)
 
-    def visible(self) -> TrainConfig | None:
-        """Settings of `strong`, with clipping and small settings raised until they show; None if none is in use."""
+    def late(self) -> ReferenceCase:
+        """The exact case, each step at a time of its own: with a constant rate up to 2^24 updates."""
+        return self.exact.after(self.maker.moments.of_each(self.exact.order.n, len(self.exact.steps)))
+
+    def ended(self) -> tuple[TrainConfig, ReferenceCase] | None:
+        """The exact case after the run's end, and settings for it; None if all rates are equal.
+
+        If the schedule leaves no rate there, the settings are the run's: then weights must stay.
+        """
+        if self.config.schedule.steady:
+            return None
+        first = self.maker.moments.after_the_end(self.exact.order.n)
+        case = self.exact.after(range(first, first + len(self.exact.steps)))
+        share = case.steps[-1].rate(self.config.but(learning_rate=1.0))
+        return (self.strong(case.steps) if share >= LEAST_SHARE else self.config), case
+
+    def visible(self, case: ReferenceCase) -> TrainConfig | None:
+        """Settings of `strong`, with clipping and small settings raised until the first step of a case shows them; None
+        if none is in use.
+        """
         small = [name for name in SMALL if getattr(self.config.optimizer, name, 0)]
         if self.config.clip_value is None and self.config.clip_norm is None and not small:
             return None
-        config, step = self.strongest, self.exact.steps[0]
+        config, step = self.strong(case.steps), case.steps[0]
         if config.clip_value is not None:
             sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, step.gradient).values()]
             sizes = [size for size in sizes if size > 0] or [config.clip_value]
@@ -305,16 +326,17 @@ class Cases:
             decay: float = config.optimizer.weight_decay  # type: ignore[attr-defined]
             config = config.but(weight_decay=max(decay, share / 4))
         for name in small:
-            config = self._raised(config, name)
+            config = _raised(config, name, step)
         return config
 
-    def _raised(self, config: TrainConfig, name: str) -> TrainConfig:
-        """Settings with one of SMALL so large that the exact case's first update shows it; unchanged if none does."""
-        step, raised = self.exact.steps[0], config
-        without = step.after(config.but(**{name: SMALL[name]}))[0]
-        least = VISIBLE * np.linalg.norm(without - step.params)
-        for _ in range(50):
-            if np.linalg.norm(step.after(raised)[0] - without) >= least:
-                return raised
-            raised = raised.but(**{name: 4 * getattr(raised.optimizer, name)})
-        return config
+
+def _raised(config: TrainConfig, name: str, step: ReferenceStep) -> TrainConfig:
+    """Settings with one of SMALL so large that a step's update shows it; unchanged if none does."""
+    raised = config
+    without = step.after(config.but(**{name: SMALL[name]}))[0]
+    least = VISIBLE * np.linalg.norm(without - step.params)
+    for _ in range(50):
+        if np.linalg.norm(step.after(raised)[0] - without) >= least:
+            return raised
+        raised = raised.but(**{name: 4 * getattr(raised.optimizer, name)})
+    return config

@@ -34,6 +34,7 @@ def check_non_finite(context: ProofContext, trainer: GuardedTrainer, case: Refer
             checks.check_bias(np.nan)
         if has_bias and isinstance(context.net.loss, CrossEntropyLoss):
             checks.check_infinite_bias()
+        checks.check_slots()
         checks.check_sample()
 
 
@@ -114,6 +115,18 @@ class _NonFiniteChecks:
         after = self._stepped(state, self.x, where)
         if after is not None:
             self._check_weights(state, after, where)
+
+    def check_slots(self) -> None:
+        """Check that a NaN in a slot reaches the weight next to it."""
+        for name in self.context.config.optimizer.slots:
+            slots = {each: self.state.slot(each).copy() for each in self.context.config.optimizer.slots}
+            place = int(self.context.rng.integers(self.net.param_count))
+            slots[name][place] = np.nan
+            self.trainer.set_state(self.state.but(slots=slots))
+            self.trainer.run(self.order, 0, 1)
+            where = f"a step with a NaN in {name}"
+            after = self.context.state(self.trainer, where)
+            self._holds(np.isnan(after.params[place]), f"a weight is finite after {where}")
 
     def check_sample(self) -> None:
         """Check that a NaN in a sample reaches its outputs and the loss, and not other samples' outputs."""

@@ -16,7 +16,8 @@ from ..ops.dropout import reference as dropout
 MOMENTS = 64  # updates of a run that are tried as a case's first
 EARLY = 50  # updates of a run in which Adam's corrections are large
 AT_WRAP, WRAPS = 4, 2**16  # case that begins where a count in 8, 15 or 16 bits begins again
-LONG = 10_000  # updates of a run with a constant rate
+LONG = 10_000  # updates of a run with a constant rate, usually
+LATEST = 2**24  # updates made before a case with a constant rate, at most
 LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may leave
 
 
@@ -71,7 +72,7 @@ class Moments:
         config, never, first = self.config.but(learning_rate=1.0), self.config.schedule.steady, not self.placed
         self.placed += 1
         last = max(1, LONG if never else 0, config.epochs * config.steps(samples) - steps)
-        logs = np.exp(self.moments.uniform(0, np.log(last), MOMENTS // 2)).astype(np.int64)
+        logs = np.exp(self.moments.uniform(0, np.log(LATEST if never else last), MOMENTS // 2)).astype(np.int64)
         moments = self.moments.permutation([*self.moments.integers(1, last + 1, MOMENTS // 2), *logs])
         if first:
             moments = np.concatenate([self.moments.integers(1, min(last, EARLY) + 1, MOMENTS), moments])
@@ -86,3 +87,19 @@ class Moments:
                 if never or not first or np.any(rates != 1.0):
                     return moment
         return found
+
+    def of_each(self, samples: int, steps: int) -> list[int]:
+        """Numbers of updates before each of some steps, from all parts of a run; with a constant rate by their
+        logarithms, up to LATEST.
+        """
+        if not self.config.schedule.steady:
+            return [self.moment(samples, 1) for _ in range(steps)]
+        parts = np.linspace(np.log(EARLY), np.log(LATEST), steps + 1)
+        return np.exp(self.moments.uniform(parts[:-1], parts[1:])).astype(np.int64).tolist()
+
+    def after_the_end(self, samples: int) -> int:
+        """Number of updates before a step after the end of a run, at which the schedule leaves a rate, if it does."""
+        end, config = self.config.epochs * self.config.steps(samples), self.config.but(learning_rate=1.0)
+        moments = end + np.exp(self.moments.uniform(0, np.log(LONG), MOMENTS)).astype(np.int64)
+        left = (moment for moment in moments.tolist() if config.rates(moment, moment + 1, samples)[0] >= LEAST_SHARE)
+        return next(left, int(moments[0]))

@@ -35,9 +35,16 @@ def prove(context: ProofContext) -> None:
     for case in (cases.sized, cases.single):
         if case is not None:
             check_case(context, strong, case)
-    visible = cases.visible()
-    if visible is not None:
-        check_case(context, context.make(visible, cases.exact.steps[0].state), cases.exact, built=True)
+    late = cases.late()
+    config = cases.strong(late.steps)
+    trainer = strong if config == cases.strongest else context.make(config, late.steps[0].state)
+    check_case(context, trainer, late)
+    for case in (cases.exact, late):
+        if (visible := cases.visible(case)) is not None:
+            check_case(context, context.make(visible, case.steps[0].state), case, built=True)
+    if (ended := cases.ended()) is not None:
+        config, case = ended
+        check_case(context, context.make(config, case.steps[0].state), case, built=True)
 
     start = cases.stored.steps[0].state
     own = context.make(context.config, start)
@@ -52,7 +59,7 @@ def prove(context: ProofContext) -> None:
     check_calls(context, own, second, cases.source, context.reach)
     check_more_predictions(context, own, cases.stored)
     check_history(context, cases.history)
-    check_extremes(context)
+    check_extremes(context, own)
     check_non_finite(context, own, cases.floats)
 
     after = [_checksum(case.dataset) for case in cases]

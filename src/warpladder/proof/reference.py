@@ -163,9 +163,11 @@ class ReferenceTrainer(Trainer):
         x, w = self._factors(layer, x, named.get(f"{name}.weight"))
         return self._with_bias(layer, x, w, named.get(f"{name}.bias"))
 
-    def through(self, x: np.ndarray, first: int = 0, last: int | None = None) -> np.ndarray:
+    def through(
+        self, x: np.ndarray, first: int = 0, last: int | None = None, trains: bool = False
+    ) -> np.ndarray:  # fmt: skip
         """Input of layer `last`, or net's output, for the input x (n, *shape) float64 of layer `first`, in slices; no
-        residual connection may lead over the input of `first`.
+        residual connection may lead over the input of `first`. trains : as in `leaving`.
         """
         last = len(self.net.layers) if last is None else last
         out = np.empty((len(x), *self.net.shapes[last]))
@@ -175,7 +177,7 @@ class ReferenceTrainer(Trainer):
                 if i in self.net.skips.stored.values():
                     held[i] = a
                 at = self.net.skips.stored.get(i)
-                a = self.leaving(i, a, trains=False, skip=None if at is None else held[at])
+                a = self.leaving(i, a, trains=trains, skip=None if at is None else held[at])
             out[some] = a
         return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -95,6 +96,11 @@ class ReferenceCase:
     order: Order
     steps: tuple[ReferenceStep, ...]
     updates: bool = True
+
+    def after(self, made: Sequence[int]) -> ReferenceCase:
+        """Case with the same steps, each after another number of updates."""
+        counted = zip(made, self.steps, strict=True)
+        return replace(self, steps=tuple(replace(step, state=step.state.but(step=count)) for count, step in counted))
 
     def at(self, order: Order) -> ReferenceCase:
         """Case with the same steps in an epoch of another order: samples are stored at this order's indices."""

@@ -117,6 +117,12 @@ def check_states(context: ProofContext, own: GuardedTrainer, case: ReferenceCase
     own.set_state(given)
     after = context.state(own, "after set_state")
     context.check_same("round trip", "given to set_state and got from state", after, given)
+    own.load(case.dataset)
+    context.check_same("round trip", "before and after a load", context.state(own, "after a load"), given)
+    bare = State(params, step=given.step)
+    own.set_state(bare)
+    after = context.state(own, "after set_state without slots")
+    context.check_same("round trip", "given without slots, which are zeros,", after, bare)
 
     start = case.steps[0].state
     own.set_state(start)

@@ -51,10 +51,13 @@ class Noise(SampleSource):
 
     Some floats are small: a sum of products then has small terms, which must not be left out. Floats are from 0 to 1 if
     they are targets of BCEWithLogitsLoss too.
+
+    stored : power of two by which floats are stored larger than a net sees them.
     """
 
-    def __init__(self, net: Net, dtype: type, outputs: int = 0) -> None:
-        super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7, outputs)
+    def __init__(self, net: Net, dtype: type, outputs: int = 0, stored: int = 0) -> None:
+        self.stored = np.float32(2.0**stored)
+        super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7 / float(self.stored), outputs)
         self.least = 0 if self.is_binary and not outputs else -1
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -65,6 +68,7 @@ class Noise(SampleSource):
             x = rng.uniform(self.least, 1, size).astype(np.float32)
             small = rng.random(size) < SMALL
             x[small] *= 2.0 ** -rng.integers(*POWERS, np.count_nonzero(small)).astype(np.float32)
+            x *= self.stored
         return x, self.goals(rng, count)
 
 

@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..data.order import Order
 from ..nets import BCEWithLogitsLoss
 from ..nets.params import buffer_views, views
 from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, output_scale, step_bounds
 from .cases import LEAST_RATE
 from .context import GuardedTrainer, ProofContext, pairs
+from .extremes.magnitudes import KINDS
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
 from .whole_batches import buffer_bounds, judged
@@ -20,6 +23,7 @@ from .whole_batches import buffer_bounds, judged
 #: Largest loss of a sample that is compared where a peer declares deviations: some count rarer labels as so rare.
 COUNTED = 15.0
 EXTREME = 4  # samples at extremes whose outputs are compared
+OWN = (*KINDS, "mixed")  # kinds of extremes with large and small weights
 LARGEST = 2.0**100  # largest weight after a step there: float32 holds 2^28 times as much
 LIKE = 5  # samples of data sets that are nearly alike, at most
 WIDER = 4.0  # times its bound that a loss there may be off by: no witness has chosen the samples
@@ -146,44 +150,73 @@ def _poison(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase,
 
 
 def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
-    """Check losses of data sets of one shape, loaded in turn: equal samples with other labels or targets, and one
-    changed sample in the middle.
-    """
-    n = min(LIKE, case.order.n)
-    x, y, middle, weight = case.dataset.train_x[:n], case.dataset.train_y, n // 2, case.dataset.train_weight
-    other = x.copy()
-    other[middle] = np.flip(x[middle])
-    sets = {"first": (x, None if y is None else y[:n]), "with another sample": (other, None if y is None else y[:n])}
-    if y is not None:
-        is_binary = isinstance(context.net.loss, BCEWithLogitsLoss)
-        labels = (y[:n] + 1) % context.net.out_shape[0] if y.ndim == 1 else is_binary - y[:n]
-        sets["with other labels"] = x, labels.astype(y.dtype)
+    """Check losses of data sets of one shape, loaded in turn, each unlike the first in one thing."""
+    n, first = min(LIKE, case.order.n), case.dataset
     state, order = case.steps[0].state, replace(case.order, n=n, shuffle=False)
-    step = middle // context.config.batch(n)
+    step = n // 2 // context.config.batch(n)
     reference = ReferenceTrainer(context.net, context.config, state)
-    outputs = np.abs(reference.predict(x, case.dataset.scale)).max()
-    for name, (samples, goal) in sets.items():
-        data = case.dataset.but(
-            train_x=samples.copy(), train_y=None if goal is None else goal.copy(), test_x=samples[:1].copy(),
-            test_y=None if goal is None else goal[:1].copy(),
-            train_weight=None if weight is None else weight[:n].copy(),
-        )  # fmt: skip
+    outputs = np.abs(reference.predict(first.train_x[:n], first.scale)).max()
+    bound = WIDER * loss_bound(context.net, context.config.batch(n), context.cases.precision)
+    for name, data in _like(context, first, n).items():
+        where = f"one of several data sets that are nearly alike, {name}"
         trainer.load(data)
         trainer.set_state(state)
-        where = f"one of several data sets that are nearly alike, {name}"
         log = trainer.run(order, step, step + 1)
         context.check_log(log, order, 1, where)
         reference.load(data)
         reference.set_state(state)
         truth = float(reference.run(order, step, step + 1).loss[0])
-        bound = WIDER * loss_bound(context.net, context.config.batch(n), context.cases.precision)
         context.ledger.within("loss", "the batch", where, abs(float(log.loss[0]) - truth) / (truth + outputs), bound)
+    if first.train_weight is not None and context.config.batch_size is not None:
+        _check_weightless(context, trainer, first, state)
 
 
-def check_extremes(context: ProofContext) -> None:
-    """Check steps and outputs at extremes, of samples that are nearly learnt or far from it."""
+def _check_weightless(context: ProofContext, trainer: GuardedTrainer, data: Dataset, state: State) -> None:
+    """Check a step whose samples all have a weight of 0: their mean is 0."""
+    batch = context.cases.batch
+    some = np.arange(batch + 1) % len(data.train_x)
+    weight = np.zeros(batch + 1, np.float32)
+    weight[-1] = 1
+    y = data.train_y
+    trainer.load(data.but(train_x=data.train_x[some], train_y=None if y is None else y[some], train_weight=weight))
+    trainer.set_state(state)
+    log = trainer.run(Order(0, context.cases.epoch_with_loss(1), batch + 1, shuffle=False), 0, 1)
+    where = "a batch of samples whose weights are 0"
+    context.ledger.holds("loss", log.loss[0] == 0, f"loss: {log.loss[0]:g} for {where}")
+    finite = np.all(np.isfinite(context.state(trainer, where).params))
+    context.ledger.holds("update", finite, f"update: weights are not finite after {where}")
+
+
+def _like(context: ProofContext, data: Dataset, n: int) -> dict[str, Dataset]:
+    """Data sets of the first n samples of one, and others that are nearly alike, by what is other in them."""
+    x, y, weight = data.train_x[:n], data.train_y, data.train_weight
+    first = data.but(
+        train_x=x.copy(), train_y=None if y is None else y[:n].copy(), test_x=x[:1].copy(),
+        test_y=None if y is None else y[:1].copy(), train_weight=None if weight is None else weight[:n].copy(),
+    )  # fmt: skip
+    other = x.copy()
+    other[n // 2] = np.flip(x[n // 2])
+    sets = {"the first": first, "with another sample": first.but(train_x=other)}
+    sets["at another scale"] = first.but(scale=data.scale / 2)
+    if y is not None:
+        is_binary = isinstance(context.net.loss, BCEWithLogitsLoss)
+        others = (y[:n] + 1) % context.net.out_shape[0] if y.ndim == 1 else is_binary - y[:n]
+        sets["with other labels"] = first.but(train_y=others.astype(y.dtype))
+        sets["with the labels of other samples"] = first.but(train_y=np.roll(y[:n], 1, axis=0))
+    if weight is not None:
+        sets["with other weights"] = first.but(train_weight=weight[:n][::-1] + 1)
+    return sets
+
+
+def check_extremes(context: ProofContext, own: GuardedTrainer) -> None:
+    """Check steps and outputs at extremes, of samples that are nearly learnt or far from it; by `own`, whose rate is
+    the run's, steps from large and small weights.
+    """
     for config, cases in _by_rate(context):
         _check_extremes(context, config, cases)
+    for case in context.cases.extremes:
+        if case.name in OWN:
+            check_case(context, own, case)
 
 
 def _by_rate(context: ProofContext) -> list[tuple[TrainConfig, list[ReferenceCase]]]:

@@ -6,6 +6,7 @@ one. Instead the bias before a kink moves: it shifts a channel until a gap betwe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -40,13 +41,15 @@ from .reference_cases import ReferenceStep
 
 #: Samples in the smallest batch of a proof: of two numbers the normalised ones are always 1 and -1.
 LEAST = 4
+POWER = 4  # power of two of large deviations in running statistics
 #: Layers through which a shift of all numbers of a channel passes unchanged.
 SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, Branch, Sum)
 
 
 def rest_of(net: Net, batch: int, usual: int) -> int:
-    """Number of samples in a partial batch of a proof: `usual`, or more if the net normalises by batches."""
-    return max(usual, min(batch, LEAST + 1)) if net.normalizes and usual else usual
+    """Number of samples in a partial batch of a proof: `usual`, or more if the net normalises few numbers of each."""
+    pixels = [math.prod(net.shapes[i][1:]) for i, layer in enumerate(net.layers) if layer.normalizes]
+    return max(usual, min(batch, -(-(LEAST + 1) // min(pixels)))) if pixels and usual else usual
 
 
 def cancelled_biases(net: Net) -> frozenset[str]:
@@ -76,13 +79,18 @@ def judged(net: Net, config: TrainConfig) -> frozenset[str]:
 
 
 def drawn_buffers(net: Net, rng: np.random.Generator) -> np.ndarray | None:
-    """Buffers (buffer_count,) float32 as after training, means near 0 and variances near 1; None without buffers."""
+    """Buffers (buffer_count,) float32 as after training; None without buffers. Half of the channels have variances near
+    1 and means near 0, the others larger or smaller ones.
+    """
     if not net.normalizes:
         return None
     flat = initial_buffers(net)
-    for name, view in buffer_views(net, flat).items():
-        drawn = rng.uniform(0.5, 2, view.shape) if name.endswith("running_var") else rng.normal(0, 0.5, view.shape)
-        view[...] = drawn
+    named = buffer_views(net, flat)
+    for name, variance in named.items():
+        if name.endswith("running_var"):
+            deviation = 2.0 ** rng.choice((-POWER, 0, 0, POWER), variance.shape)
+            variance[...] = rng.uniform(0.5, 2, variance.shape) * deviation**2
+            named[name.replace("_var", "_mean")][...] = rng.normal(0, 0.5, variance.shape) * deviation
     return flat
 
 
@@ -137,7 +145,7 @@ def _shifts(a: np.ndarray, reach: float) -> np.ndarray:
 
 
 def whole_step(
-    reference: ReferenceTrainer, step: ReferenceStep, x: np.ndarray, y: np.ndarray, precision: Precision,
+    reference: ReferenceTrainer, step: ReferenceStep, x: np.ndarray, y: np.ndarray | None, precision: Precision,
     places: Places | None = None, weights: np.ndarray | None = None,
 ) -> ReferenceStep:  # fmt: skip
     """Step with its results, including buffers, on the batch x (n, *in_shape) float64, y (n,) or (n, outputs).

@@ -184,11 +184,13 @@ class TimedEntry:
 
     @property
     def tests(self) -> float:
-        """Estimated seconds of the passes over the test samples: two short passes, one long pass, or none."""
+        """Estimated seconds of the passes over the test samples: two short passes, one long pass, or none. A rung from
+        a user's file has two in any case.
+        """
         is_long = self.test_pass >= self.task.budget
         if not self.task.is_scored or (is_long and not self.is_affordable):
             return 0.0
-        return self.test_pass * (1 if is_long else 2)
+        return self.test_pass * (1 if is_long and not self.is_outside else 2)
 
     def training(self) -> float:
         """Estimated seconds of the training that is still needed for the test accuracy."""

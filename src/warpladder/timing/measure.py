@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..config import TrainConfig
 from ..data.order import Order
 from ..errors.arguments import shown
 from ..ladder import is_peer
@@ -230,6 +231,18 @@ def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
     start = perf_counter()
     out = work()
     return perf_counter() - start, out
+
+
+def logs_of(bits: bytes, turn: Turn, steps: int, config: TrainConfig) -> list[StepLog]:
+    """Logs of the first `steps` steps of a turn's epochs from their `log_bits`."""
+    logs, at = [], 0
+    for order in turn.orders:
+        has_loss, parts = config.has_loss(order.epoch), []
+        for dtype, count in ((np.float64, steps * has_loss), (np.int64, steps * has_loss), (np.int64, steps)):
+            parts.append(np.frombuffer(bits, dtype, count, at))
+            at += parts[-1].nbytes
+        logs.append(StepLog(*parts, has_loss=has_loss))
+    return logs
 
 
 def log_bits(logs: list[StepLog]) -> bytes:

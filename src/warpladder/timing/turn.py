@@ -45,12 +45,14 @@ def fresh_turn(task: ClimbTask, before: State, first: int, epochs: int) -> Turn:
 
     first : number of its first epoch; it decides if losses are computed.
     """
-    rng = np.random.default_rng(secrets.randbits(128))
-    seed = int(rng.integers(2**32))
-    drawn = rng.uniform(-CHANGE, CHANGE, len(before.params))
-    start = before.copied().but(params=(before.params * (1 + drawn)).astype(before.params.dtype))
-    orders = [replace(task.order(epoch), seed=seed) for epoch in range(first, first + epochs)]
-    return Turn(start, orders)
+    seed = secrets.randbits(32)
+    return Turn(changed(before), [replace(task.order(epoch), seed=seed) for epoch in range(first, first + epochs)])
+
+
+def changed(state: State) -> State:
+    """State each of whose weights is changed by up to CHANGE of itself: no result for the state itself fits it."""
+    drawn = np.random.default_rng(secrets.randbits(128)).uniform(-CHANGE, CHANGE, len(state.params))
+    return state.copied().but(params=(state.params * (1 + drawn)).astype(state.params.dtype))
 
 
 def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:

@@ -7,6 +7,7 @@ kinks. In other cases weights, pixels and biases are scaled by powers of two, or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from ..reference_cases import ReferenceCase, ReferenceStep
 from ..samples import Rescaled, SampleSource
 from ..suited_samples import TooManyKinks, Unfit
 from ..verdict import distance
+from ..whole_batches import LEAST, judged, whole_step
 from ..witness import plain_gradients
 from .magnitudes import KINDS, magnified
 from .sharp import sharpened, small_share
@@ -63,7 +65,7 @@ HOMOGENEOUS = (
 
 def make_extremes(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.ndarray) -> tuple[ReferenceCase, ...]:
     """Cases of one step each at extremes, from trained parameters (param_count,); none if the net offers none."""
-    if maker.net.normalizes:  # a sample far from the others would change theirs
+    if maker.net.normalizes and (maker.config.batch_size or LARGEST) < LEAST:
         return ()
     drawer = ExtremesDrawer(maker, trained, np.random.default_rng([maker.seed, 4]))
     kinds = drawer.kinds(bool(sources[0].outputs))
@@ -93,6 +95,8 @@ class ExtremesDrawer:
     def kinds(self, has_targets: bool) -> list[str]:
         """Kinds of extremes that the net has. has_targets : False for labels and for inputs that are targets."""
         joins = any(at <= self.first or i > self.last for i, at in self.net.skips.stored.items())
+        if self.net.normalizes:  # a sample far from the others would change theirs
+            return [] if joins or self.first == self.last else ["large inside", "small inside"]
         is_linear = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
         kinds = ["steep"] if self.before else []
         if self.first != self.last and not joins:
@@ -291,10 +295,17 @@ class ExtremesDrawer:
             uncertainty, off = of_residuals(reference, entering, target, precision, self.rng, places)
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
+        made = 0 if maker.config.steady else maker.moments.moment(n, 1)
+        step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
+        if net.normalizes:
+            step = whole_step(reference, step, x, y, precision, places)
+            uncertainty = uncertainty + (0.0 if step.uncertainty is None else step.uncertainty)
+            step = replace(step, uncertainty=uncertainty)
         bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
         wanted, unsure = views(net, gradient), views(net, uncertainty)
-        if len(maker.config.optimizer.slots) > 1 and any(
-            not np.sqrt(np.mean(unsure[name] ** 2)) <= np.sqrt(np.mean(wanted[name] ** 2)) / UNSURE for name in wanted
+        if not maker.plain and any(
+            not np.sqrt(np.mean(unsure[name] ** 2)) <= np.sqrt(np.mean(wanted[name] ** 2)) / UNSURE
+            for name in judged(net, maker.config)
         ):
             return None  # a division by the root of a gradient's squares is far from linear in its error
         for found_loss, found, reserve in plain_gradients(net, data, state.params, precision, places):
@@ -304,6 +315,4 @@ class ExtremesDrawer:
                 scale = np.abs(wanted[name]) + unsure[name] / bounds[name]
                 if not distance(tensor, wanted[name], scale) * reserve <= bounds[name]:
                     return None
-        made = 0 if maker.config.steady else maker.moments.moment(n, 1)
-        step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
         return maker.with_slots(step)

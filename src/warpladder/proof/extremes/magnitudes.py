@@ -50,18 +50,18 @@ def magnified(net: Net, config: TrainConfig, state: State, x: np.ndarray, sizes:
     trained = sorted({place.layer for place in param_slices(net)})
     ends = [*trained[1:], len(net.layers)]
     first, of_pixels = 0, x * 2.0**sizes.pixels
-    before, after = plain.through(x, 0, trained[0]), scaled.through(of_pixels, 0, trained[0])
+    before, after = plain.through(x, 0, trained[0], trains=True), scaled.through(of_pixels, 0, trained[0], trains=True)
     for layer, end in zip(trained, ends, strict=True):
-        entering = _power(before, after, sizes.pixels)
+        entering = 0 if net.layers[layer].normalizes else _power(before, after, sizes.pixels)
         first, source = (0, of_pixels) if net.skips.stored else (layer, after)  # a connection may lead over a layer
-        before = plain.through(x if net.skips.stored else before, first, end)
+        before = plain.through(x if net.skips.stored else before, first, end, trains=True)
         wanted = sizes.outputs if end == len(net.layers) else sizes.inside
         for power in dict.fromkeys((wanted, 0)):
             for kind, by in (("weight", power - entering), ("bias", power)):
                 if (where := named.get((layer, kind))) is not None:
                     params[where] = state.params[where] * params.dtype.type(2.0**by)
             scaled = ReferenceTrainer(net, config, state.but(params=params))
-            after = scaled.through(source, first, end)
+            after = scaled.through(source, first, end, trains=True)
             if abs(_power(before, after, power)) >= abs(power) / 2:
                 break
     return state.but(params=params)

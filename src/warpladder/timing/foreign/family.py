@@ -31,15 +31,29 @@ class Family:
         self.looked = 0.0
 
     def members(self) -> Iterator[int]:
-        """Process ids of the living processes, the leader's first."""
+        """Process ids of the living processes, the leader's first.
+
+        A descendant without the mark is a child of another one, or of the leader, which adopts orphans.
+        """
         yield self.leader
         if sys.platform != "linux":
             return
-        for name in os.listdir("/proc"):
-            if name.isdecimal() and int(name) != self.leader:
-                with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+        children: dict[int, list[int]] = {}
+        found = {self.leader}
+        for process in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+            with suppress(OSError, ValueError, IndexError):
+                with open(f"/proc/{process}/stat") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(process)
+                with open(f"/proc/{process}/environ", "rb") as file:
                     if self.mark in file.read(1 << 20).split(b"\0"):
-                        yield int(name)
+                        found.add(process)
+        left = list(found)
+        while left:
+            more = [child for child in children.get(left.pop(), ()) if child not in found]
+            found.update(more)
+            left += more
+        yield from found - {self.leader}
 
     def signal(self, number: int) -> None:
         """Send a signal to all processes of the family."""
@@ -50,14 +64,17 @@ class Family:
                 os.kill(member, number)
 
     def kill(self) -> None:
-        """Kill all processes of the family, and those that they start meanwhile."""
+        """Kill all processes of the family, and those that they start meanwhile.
+
+        The leader, which adopts orphans, is the last.
+        """
         for _ in range(100):
-            with suppress(OSError):
-                os.killpg(self.leader, signal.SIGKILL)
             left = [member for member in self.members() if member != self.leader]
             for member in left:
                 with suppress(OSError):
                     os.kill(member, signal.SIGKILL)
+            with suppress(OSError):
+                os.killpg(self.leader, signal.SIGKILL)
             if not left:
                 return
 

@@ -18,6 +18,7 @@ from ...errors import RungError
 from ...machine.memory import free_memory
 from . import family
 from .messages import BrokenMessage, receive, send
+from .rights import restored, scheduling
 
 PACKAGE = Path(__file__).resolve().parents[3]
 
@@ -77,6 +78,7 @@ class ForeignProcess:
         mark = f"{os.getpid()}-{id(self):x}"
         start = "import sys; sys.path.insert(0, sys.argv[2]); "
         start += "from warpladder.timing.foreign.server import main; main(sys.argv[1:])"
+        before = scheduling()
         with theirs:
             self.child = subprocess.Popen(
                 [sys.executable, "-P", "-u", "-c", start, str(theirs.fileno()), str(PACKAGE)],
@@ -87,7 +89,7 @@ class ForeignProcess:
                 start_new_session=True,
                 env={**os.environ, family.MARK: mark},
             )
-        self.family = family.Family(self.child.pid, mark)
+        self.family, self.scheduling = family.Family(self.child.pid, mark), before
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.channel, selectors.EVENT_READ)
         self.printed, self.first, self.last = 0, list[str](), list[str]()
@@ -137,11 +139,13 @@ class ForeignProcess:
             self._hold_limits()
             self.family.signal(signal.SIGSTOP)
             self.is_paused = True
+            if other := restored(self.scheduling):
+                self._end(f"changed the {other} of the climb's own process, which slows others down: it was ended")
 
     def wake(self) -> None:
         """Continue the process and its descendants after `pause`."""
         if self.is_paused:
-            self.is_paused = False
+            self.is_paused, self.scheduling = False, scheduling()
             self.family.signal(signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
@@ -163,6 +167,8 @@ class ForeignProcess:
         """End the process and all its descendants."""
         self.reason = self.reason or "its process was ended"
         self.family.kill()
+        if not self.is_paused:
+            restored(self.scheduling)
         with suppress(subprocess.TimeoutExpired):
             self.child.wait(10)
         with suppress(KeyError, ValueError):

@@ -33,6 +33,7 @@ from ...trainers.base import State, StepLog, Trainer
 from ..source_text import texts
 from ..task import train_in_calls
 from .messages import receive, send
+from .rights import restrict
 
 #: Fields of `Rung` that another process needs.
 FIELDS = (
@@ -204,6 +205,7 @@ def main(arguments: Sequence[str]) -> None:
     channel = socket.socket(fileno=int(arguments[0]))
     channel.set_inheritable(False)
     _end_with_the_parent()
+    restrict()
     warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's warnings: a proof has NaN and infinity on purpose
     server = Server()
     server.channel = channel

@@ -1,0 +1,116 @@
+"""Programs for the clock: cheats that declare deviations, so that their bits may differ, and those that keep answers to
+the test samples; and honest programs of either kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from clock_programs import (
+    HalfPrecision,
+    LastStepOnly,
+    Longer,
+    OneOrderInLongCalls,
+    OneStepInThree,
+    Program,
+    SkipsEpochs,
+    StaleLogs,
+    WrongWhere,
+)
+
+DEVIATIONS = ("its sums run in another order each time",)
+
+
+class SkipsEveryThirdStep(WrongWhere):
+    def seen(self, order, step):
+        return order.seed != self.config.seed and step % 3 == 1
+
+
+class SkipsEveryFourthStep(WrongWhere):
+    def seen(self, order, step):
+        return order.seed != self.config.seed and step % 4 == 1
+
+
+class SkipsLateSteps(WrongWhere):
+    def seen(self, order, step):
+        return order.seed != self.config.seed and step >= 5
+
+
+class LogsAFallingLoss(WrongWhere):
+    """Leaves out every other step, and reports losses that fall as those of its first steps did."""
+
+    def run(self, order, first, last):
+        log = super().run(order, first, last)
+        if order.seed != self.config.seed:
+            log.loss[1:] = log.loss[0] * 0.995 ** np.arange(1, len(log.loss))
+        return log
+
+    def seen(self, order, step):
+        return order.seed != self.config.seed and step % 2 == 1
+
+
+DEVIATING_CHEATS: tuple[type[Program], ...] = (
+    SkipsEveryThirdStep, SkipsEveryFourthStep, SkipsLateSteps, LogsAFallingLoss, Longer, OneStepInThree, LastStepOnly,
+    HalfPrecision, OneOrderInLongCalls, SkipsEpochs, StaleLogs,
+)  # fmt: skip
+
+
+class AddsInAnyOrder(Program):
+    """Moves weights by a rounding, another one each time."""
+
+    def run(self, order, first, last):
+        log, state = super().run(order, first, last), self.inner.state()
+        roundings = 1 + np.random.default_rng().uniform(-6e-8, 6e-8, len(state.params))
+        self.inner.set_state(state.but(params=(state.params * roundings).astype(np.float32)))
+        return log
+
+
+class AddsTheLossInAnyOrder(Program):
+    """Reports a loss that differs by a rounding each time."""
+
+    def run(self, order, first, last):
+        log = super().run(order, first, last)
+        log.loss[...] *= 1 + np.random.default_rng().uniform(-6e-8, 6e-8, len(log.loss))
+        return log
+
+
+class Answers(Program):
+    """Counts the predictions that it computes. `late` are those outside of `set_state`."""
+
+    computed: ClassVar[int] = 0
+
+    def answer(self, x, scale):
+        type(self).computed += 1
+        return self.inner.predict(x, scale)
+
+
+class KeepsItsAnswers(Answers):
+    """Stores the answers to samples at a state."""
+
+    def __init__(self, net, config, state):
+        super().__init__(net, config, state)
+        self.kept: dict[Any, np.ndarray] = {}
+
+    def predict(self, x, scale):
+        key = x.tobytes(), self.inner.state().bits()
+        if key not in self.kept:
+            self.kept[key] = self.answer(x, scale)
+        return self.kept[key].copy()
+
+
+class AnswersAheadOfTheClock(Answers):
+    """Predicts the samples of the last prediction whenever a state is set."""
+
+    asked: Any = None
+    kept: Any = None
+
+    def set_state(self, state):
+        super().set_state(state)
+        self.kept = None if self.asked is None else self.answer(*self.asked)
+
+    def predict(self, x, scale):
+        if self.kept is not None and self.asked is not None and np.array_equal(self.asked[0], x):
+            return self.kept.copy()
+        self.asked = x.copy(), scale
+        return self.answer(x, scale)
