@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from clock_programs import (
-    HalfPrecision,
     LastStepOnly,
     Longer,
     OneOrderInLongCalls,
@@ -52,7 +51,7 @@ class LogsAFallingLoss(WrongWhere):
 
 DEVIATING_CHEATS: tuple[type[Program], ...] = (
     SkipsEveryThirdStep, SkipsEveryFourthStep, SkipsLateSteps, LogsAFallingLoss, Longer, OneStepInThree, LastStepOnly,
-    HalfPrecision, OneOrderInLongCalls, SkipsEpochs, StaleLogs,
+    OneOrderInLongCalls, SkipsEpochs, StaleLogs,
 )  # fmt: skip
 
 

@@ -83,6 +83,7 @@ folded = Net("folded", (1, 6, 8), (Conv2d(out_channels=3, kernel_size=3, padding
 targets = Net("targets", (1, 6, 6), (Flatten(), Linear(out_features=20), LeakyReLU(), Linear(out_features=3)), MSELoss())
 outliers = Net("outliers", (1, 6, 6), (Flatten(), Linear(out_features=3)), L1Loss())
 few = Net("few", (1, 12, 12), (Flatten(), Linear(out_features=17)), CrossEntropyLoss())
+end = Net("end", (1, 6, 6), (Flatten(), Linear(out_features=150), ReLU(), Linear(out_features=3)), CrossEntropyLoss())
 many = Net("many", (1, 6, 6), (Flatten(), Linear(out_features=70)), CrossEntropyLoss())
 rung = ladder.find(sys.argv[1])
 nesterov = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=5e-4)
@@ -92,7 +93,8 @@ for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
                     (wide, TrainConfig(batch_size=4, optimizer=SGD(0.01, momentum=0.9), loss_every=2)),
                     (bent, TrainConfig(batch_size=5, optimizer=RMSprop(0.001, momentum=0.5))),
                     (folded, TrainConfig(batch_size=3)), (targets, TrainConfig(batch_size=6)), (outliers, TrainConfig(batch_size=6)),
-                    (few, TrainConfig(batch_size=40, clip_norm=0.1)), (many, TrainConfig(batch_size=5))):
+                    (few, TrainConfig(batch_size=40, clip_norm=0.1)), (many, TrainConfig(batch_size=5)),
+                    (end, TrainConfig(batch_size=1, optimizer=Adam(0.001)))):
     if rung.unsupported(net, config):
         continue
     verdict = verify(rung.build, net, config, seed=int(sys.argv[2]), reach=4)

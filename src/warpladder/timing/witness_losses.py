@@ -26,6 +26,9 @@ from .turn import Refused, Turn
 #: Relative change of the weights of the second run, by precision: two roundings.
 ROUNDING = {"fp64": 2.0**-22, "fp32": 2.0**-22, "tf32": 2.0**-9, "bf16": 2.0**-6, "fp16": 2.0**-9}
 
+#: Times as large a change for a rung with deviations, which may round otherwise in every step.
+DEVIATING = 4.0
+
 LOGARITHM = {"fp64": 2.0**-53}  # error of log(1 + p) in a sample's loss, by precision; 2^-24 in all others
 SAMPLES = 256  # most samples whose outputs are compared
 MARGIN = 16.0  # largest difference of a loss, as a multiple of the measured divergence
@@ -42,7 +45,7 @@ def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog
     """
     if turn.start is None or find("numpy").unsupported(task.net, task.config) is not None:
         return 0
-    rounding = ROUNDING[rung.precision]
+    rounding = ROUNDING[rung.precision] * (DEVIATING if rung.deviations else 1)
     wanted, drift, largest = _trained(task, turn, steps, rounding, first)
     found = np.concatenate([log.loss for log in logs if log.has_loss] or [np.zeros(0)])[: len(wanted)]
     direct = rounding * _loss_per_rounding(task, wanted, largest) + LOGARITHM.get(rung.precision, 2.0**-24)
