@@ -83,6 +83,8 @@ folded = Net("folded", (1, 6, 8), (Conv2d(out_channels=3, kernel_size=3, padding
 targets = Net("targets", (1, 6, 6), (Flatten(), Linear(out_features=20), LeakyReLU(), Linear(out_features=3)), MSELoss())
 outliers = Net("outliers", (1, 6, 6), (Flatten(), Linear(out_features=3)), L1Loss())
 few = Net("few", (1, 12, 12), (Flatten(), Linear(out_features=17)), CrossEntropyLoss())
+norm = Net("norm", (2, 6, 5), (Conv2d(out_channels=4, kernel_size=3), BatchNorm2d(), ReLU(), Flatten(), Linear(out_features=9),
+    BatchNorm1d(momentum=0.3), ReLU(), Linear(out_features=5)), CrossEntropyLoss())
 end = Net("end", (1, 6, 6), (Flatten(), Linear(out_features=150), ReLU(), Linear(out_features=3)), CrossEntropyLoss())
 many = Net("many", (1, 6, 6), (Flatten(), Linear(out_features=70)), CrossEntropyLoss())
 rung = ladder.find(sys.argv[1])
@@ -94,7 +96,7 @@ for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
                     (bent, TrainConfig(batch_size=5, optimizer=RMSprop(0.001, momentum=0.5))),
                     (folded, TrainConfig(batch_size=3)), (targets, TrainConfig(batch_size=6)), (outliers, TrainConfig(batch_size=6)),
                     (few, TrainConfig(batch_size=40, clip_norm=0.1)), (many, TrainConfig(batch_size=5)),
-                    (end, TrainConfig(batch_size=1, optimizer=Adam(0.001)))):
+                    (end, TrainConfig(batch_size=1, optimizer=Adam(0.001))), (norm, TrainConfig(batch_size=8))):
     if rung.unsupported(net, config):
         continue
     verdict = verify(rung.build, net, config, seed=int(sys.argv[2]), reach=4)
