@@ -12,8 +12,8 @@ import os
 import sys
 from contextlib import suppress
 
-#: Capabilities that are given up: NET_RAW, SYS_RAWIO, SYS_PTRACE, SYS_NICE, MKNOD, AUDIT_WRITE, SETFCAP.
-GIVEN_UP = 13, 17, 19, 23, 27, 29, 31
+#: Capabilities that are given up: NET_RAW, SYS_PTRACE, SYS_NICE, AUDIT_WRITE, SETFCAP. MKNOD stays: CUDA makes devices.
+GIVEN_UP = 13, 19, 23, 29, 31
 CHILD_SUBREAPER, BOUNDING_SET_DROP = 36, 24  # options of prctl
 CAPABILITY_VERSION = 0x20080522  # of 64 bits
 
