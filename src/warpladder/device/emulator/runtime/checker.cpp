@@ -271,8 +271,13 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     if (worker_here->here->holds(pointer)) return touches_sums(me, pointer, size, write, code_address);
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
     Region* region = nullptr;
-    for (Region* recent : recent_)
-        if (recent && address - recent->low < recent->high - recent->low) region = recent;
+    for (unsigned i = 0; i < RECENT; ++i) {
+        Region* recent = recent_[i];
+        if (!recent || address - recent->low >= recent->high - recent->low) continue;
+        region = recent;
+        if (i > 1) std::swap(recent_[i], recent_[i - 1]);  // the two that are used most are found first
+        break;
+    }
     if (!region) region = recent_[forgotten_++ % RECENT] = find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
     if (region->view) region->view->touched |= (write ? 2 : 1) | (atomic == 3 || atomic == 4 ? 4 : 0);
@@ -284,7 +289,8 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
         counted(me, act, code, region->shared ? address - uintptr_t(block_of(me).shared) : address, size);
     }
 #endif
-    remember(me, *region, address, size, write, atomic, code);
+    if (write || atomic || !reads_quickly(me, *region, address, size, code))
+        remember(me, *region, address, size, write, atomic, code);
 }
 
 #ifdef EMU_COUNT

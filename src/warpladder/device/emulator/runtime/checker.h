@@ -79,6 +79,7 @@ class Checker {
     Region* find(Thread& me, uintptr_t address);
     bool ordered(Thread& me, const Access& earlier, bool is_read);
     bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared, bool is_read = false);
+    bool reads_quickly(Thread& me, Region& region, uintptr_t address, size_t size, uint32_t code);
     void remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code);
     void remember_read(Thread& me, Cell& cell, const Access& now);
     static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
@@ -132,6 +133,7 @@ class Checker {
         std::vector<uint8_t> elements;
     };
     static void used(Cell& cell, const Access& now, bool write);
+    static void reads(Cell& cell, bool is_foreign);
     void undecided(Report report, uintptr_t address, const Access& earlier, const Access& now);
     void decide();
     void report_alike();

@@ -4,6 +4,8 @@
 #include "callouts.cpp"
 #include "copies.cpp"
 #include "happens_before.cpp"
+#include "values.cpp"
+#include "quick.cpp"
 #include "checker.cpp"
 #include "counter.cpp"
 #include "explain.cpp"
@@ -21,4 +23,3 @@
 #include "phases.cpp"
 #include "tiles.cpp"
 #include "products.cpp"
-#include "values.cpp"

@@ -13,9 +13,10 @@ static constexpr uint8_t LOST = 4;     // in a block that has ended: it holds a 
 //: Most cells that are looked at when blocks end.
 static constexpr size_t MOST_CELLS = size_t(1) << 24;
 
+inline void Checker::reads(Cell& cell, bool is_foreign) { cell.use |= READ | (is_foreign ? FOREIGN : 0); }
 void Checker::used(Cell& cell, const Access& now, bool write) {
     if (write && !now.atomic) cell.use &= ~READ;
-    else cell.use |= READ | (now.atomic || cell.write.thread != now.thread ? FOREIGN : 0);
+    else reads(cell, now.atomic || cell.write.thread != now.thread);
 }
 
 // Puts a race of two plain stores off until the second one is done: it may store what is there.

@@ -9,6 +9,8 @@ namespace random {
 using minstd_rand = std::minstd_rand;
 using minstd_rand0 = std::minstd_rand0;
 using default_random_engine = std::minstd_rand;
+using ranlux24 = std::ranlux24;
+using ranlux48 = std::ranlux48;
 
 template <class T = double> class uniform_real_distribution {
     T low, high;
@@ -29,6 +31,9 @@ template <class I = int> class uniform_int_distribution {
         return I(uniform_real_distribution<double>(double(low), double(high) + 1)(engine)); }
 };
 template <class T = double> using normal_distribution = std::normal_distribution<T>;
+namespace experimental {
+using random::normal_distribution;
+}
 
 }  // namespace random
 
