@@ -21,7 +21,7 @@ from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import Slice
 from warpladder.ops.engine.segments import Operands
 from warpladder.ops.gather.wide import WideGather
-from warpladder.ops.linear import short
+from warpladder.ops.linear import short, short_gradients
 from warpladder.ops.linear.gemm import GemmLinear
 from warpladder.ops.linear.stem import ShortStem
 from warpladder.ops.tables.graph import TABLE
@@ -35,10 +35,12 @@ if (reason := why_not()) is not None:  # before a device is made
     pytest.skip(reason, allow_module_level=True)
 
 
-def device(mode: str = "fast", order: str = "forward", shared: int = 227 << 10) -> EmulatedDevice:
+def device(
+    mode: str = "fast", order: str = "forward", shared: int = 227 << 10, multiprocessors: int = 132
+) -> EmulatedDevice:
     """One with as many multiprocessors as an H200, and as much shared memory."""
     found = EmulatedDevice(mode=mode, order=order, seed=3)
-    found.limits = replace(found.limits, multiprocessors=132, shared_opt_in=shared)
+    found.limits = replace(found.limits, multiprocessors=multiprocessors, shared_opt_in=shared)
     return found
 
 
@@ -53,6 +55,16 @@ SMALL = device(shared=27 << 10)  # room for 256 inputs at a time
 def test_both_passes(on: EmulatedDevice, inputs: int, outputs: int, n: int) -> None:
     check(on, GemmLinear, (Linear(out_features=outputs), ReLU()), (inputs,), n + 2, n, False, 256)
     check(on, GemmLinear, (Linear(out_features=outputs),), (inputs,), n, n, False, 256)
+
+
+@pytest.mark.parametrize("multiprocessors", [34, 18, 10])
+def test_wider_blocks_of_the_input_gradient_where_there_are_few_multiprocessors(multiprocessors: int) -> None:
+    """131 inputs are 17, 9 or 5 blocks of 8, 16 or 32; four rows of blocks hold 52 samples."""
+    for inputs, outputs in ((131, 35), (132, 36)):
+        on, layer = device(multiprocessors=multiprocessors), Linear(out_features=outputs)
+        assert short_gradients.fits(on.limits, 52, inputs, outputs)
+        check(on, GemmLinear, (layer, ReLU()), (inputs,), 60, 52, False, 256)
+    assert not short_gradients.fits(on.limits, 257, inputs, outputs)
 
 
 def gathered(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from ..engine.base import Buffers
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches
 from ..engine.segments import Operands, Segment
-from . import short
+from . import short, short_gradients
 from .products import BiasGradient, Product
 from .thin import MOST, Thin
 
@@ -51,9 +51,11 @@ class Wide:
         return self.y.launches(n, t.x, t.w, t.y, t.b, self.fused_relu)
 
     def backward(self, n: int) -> Launches:
-        t = self.buffers
-        if n <= short.MOST and t.dx is None:
-            return [short.weight_gradient(t, t.y if self.fused_relu else None, n)]
+        t, y = self.buffers, self.buffers.y if self.fused_relu else None
+        if t.dx is None and n <= short_gradients.MOST:
+            return [short_gradients.weight_gradient(t, y, n)]
+        if t.dx is not None and short_gradients.fits(self.device.limits, n, self.inputs, self.outputs):
+            return [short_gradients.weight_gradient(t, y, n), short_gradients.input_gradient(t, y, n)]
         bias, partials = self.bias.launch(n)
         found: Launches = [bias]
         product, parts = self.dw.product(n, t.dy, t.x, t.dw)

@@ -12,13 +12,10 @@ from ..engine.segments import StoredSamples
 SHORT = Path(__file__).with_name("short.cu")
 
 THREADS = 256
-#: Samples and outputs of a block of the forward pass; outputs and inputs of a block of the weights' gradient.
+#: Samples and outputs of a block of the forward pass.
 ROWS, COLUMNS = 16, 8
-OUTPUTS, INPUTS = 32, 64
 #: Consecutive arguments of a launch.
 Arguments = tuple[Array | np.float32 | None, ...]
-#: Largest number of samples that one block sums for the weight gradient.
-MOST = 256
 
 
 def fits(limits: Limits, n: int, outputs: int) -> bool:
@@ -62,11 +59,3 @@ def _most_inputs(device: Device) -> int:
     """Largest number of inputs for which shared memory holds a block's samples and weights."""
     row = (device.limits.shared_opt_in - 1024) // (4 * (ROWS + COLUMNS))  # row indices are in shared memory too
     return (row - 8) // 16 * 16
-
-
-def weight_gradient(t: Buffers, y: Array | None, n: int) -> Launch:
-    """Launch of dw and db from x[:n] and dy[:n]; dy is masked where y, unless None, is not above 0."""
-    inputs, outputs, device = t.x.shape[1], t.y.shape[1], t.x.device
-    kernel = device.kernel(SHORT, f"short_weight_gradient<{int(inputs % 4 == 0 and outputs % 4 == 0)}>")
-    grid = ceil_div(outputs, OUTPUTS), ceil_div(inputs, INPUTS)
-    return kernel.bind(grid, THREADS, t.x, t.dy, y, t.dw, t.db, n, inputs, outputs)
