@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -181,6 +181,7 @@ class KernelTable:
     """Table of the segments of a rung.
 
     segments : by the types of consecutive nodes.
+    second : segments of nodes that the one of `segments` does not take, by their types.
     update : the optimizer's step on all parameters that no segment updates.
     accumulate : sum of gradients, for batches in slices.
     alternatives : other segments for layers with parameters; a tuner compares their times with those of `segments`.
@@ -196,6 +197,7 @@ class KernelTable:
     unit: str | None = None
     interleaves_steps: bool = False
     below: KernelTable | None = None
+    second: Mapping[tuple[type, ...], type[Segment]] = field(default_factory=dict)
 
     def with_files(self, net: Net) -> KernelTable:
         """Table with segments for the net's layers that no table lists, from `cuda.py` next to their classes."""
@@ -213,6 +215,11 @@ class KernelTable:
         """
         on_below = {number in below for number in part.numbers if number is not None}
         return None if len(on_below) > 1 else self.below if True in on_below else self
+
+    def takes(self, kinds: tuple[type, ...], part: Subgraph) -> type[Segment] | None:
+        """Segment that computes nodes of these types, or None."""
+        listed = (kind for kind in (self.segments.get(kinds), self.second.get(kinds)) if kind is not None)
+        return next((kind for kind in listed if kind.takes(part)), None)
 
     def cut(self, chain: Subgraph) -> Cut | None:
         """Cheapest division of a chain into segments, in order, or None; of equals, the one with longer first segments.
@@ -238,7 +245,7 @@ class KernelTable:
         """Cheapest division of the first i nodes, or None, for each i from 0 to the number of nodes."""
         kinds = tuple(type(node) for node in chain.nodes)
         tables = (self,) if self.below is None else (self, self.below)
-        longest = max(len(kinds) for table in tables for kinds in table.segments)
+        longest = max(len(kinds) for table in tables for kinds in (*table.segments, *table.second))
         best: list[Cut | None] = [[], *([None] * len(kinds))]
         for first in range(len(kinds)):
             before = best[first]
@@ -247,8 +254,8 @@ class KernelTable:
             for last in range(first + 1, min(first + longest, len(kinds)) + 1):
                 part = chain.part(first, last)
                 table = self.of(part, below)
-                segment = None if table is None else table.segments.get(kinds[first:last])
-                if segment is None or part.flattens or not segment.takes(part):
+                segment = None if table is None or part.flattens else table.takes(kinds[first:last], part)
+                if segment is None:
                     continue
                 found, cheapest = [*before, (part, segment)], best[last]
                 if cheapest is None or _rank(found) < _rank(cheapest):

@@ -5,7 +5,7 @@
 #include "nan.cuh"
 #include "order.cuh"
 #include "pixels.cuh"
-#include "short.cuh"
+#include "short_batch.cuh"
 
 constexpr unsigned EVERY = 0xffffffffu;
 

@@ -33,8 +33,7 @@ def weight_gradient(t: Buffers, y: Array | None, n: int) -> Launch:
 
     for across, down, samples in TILES:
         grid = ceil_div(outputs, across), ceil_div(inputs, down)
-        rows = min(n, samples)
-        shared = 4 * max(rows * (across + down + 8), THREADS * 17)  # later the threads' sums, and their parts of db
+        shared = 4 * max(samples * (across + down + 8), THREADS * 17)  # later the threads' sums, and their parts of db
         if grid[0] * grid[1] <= device.limits.multiprocessors and shared <= device.limits.shared_opt_in:
             break
     kernel = device.kernel(

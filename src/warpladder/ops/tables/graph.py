@@ -9,6 +9,7 @@ from ...nets import CrossEntropyLoss, Linear, ReLU
 from ..engine.chain import Gather
 from ..engine.separate import SeparateSegments
 from ..linear.stem import ShortStem
+from ..small_chain.chain import SmallChain
 from ..thin_chain.chain import ThinChain
 from ..thin_chain.head import ThinHead
 from . import gemm, tiled
@@ -20,6 +21,10 @@ class Tiled(SeparateSegments):
     table = tiled.TABLE
 
 
+#: Most hidden layers of a small chain.
+HIDDEN = 16
+_CHAINS = [(*(Linear, ReLU) * hidden, Linear, CrossEntropyLoss) for hidden in range(1, HIDDEN + 1)]
+
 TABLE = replace(
     gemm.TABLE,
     segments={
@@ -30,5 +35,6 @@ TABLE = replace(
         (Gather, Linear, CrossEntropyLoss): ThinChain,
         (Gather, Linear, ReLU, Linear, CrossEntropyLoss): ThinChain,
     },
+    second=dict.fromkeys([chain for nodes in _CHAINS for chain in (nodes, (Gather, *nodes))], SmallChain),
     alternatives=(Tiled,),
 )

@@ -1,4 +1,4 @@
-// What the kernels of short batches share: a block's size, and four floats from global memory without a branch.
+// What kernels of short batches share: a block's size, and four floats from global memory without a branch.
 #pragma once
 #include "async.cuh"
 #include "four.cuh"
@@ -22,3 +22,13 @@ __device__ __forceinline__ float4 read_four(const float* from, int count) {
     else return load_four(from, count, false);
 }
 
+// Four numbers of g from number `at` on, of which the first `count` exist.
+template <int WIDE>
+struct MaskedFour {
+    float4 value, mask;
+    __device__ __forceinline__ void load(const float* dy, const float* y, long long at, int count) {
+        value = read_four<WIDE>(dy + at, count);
+        mask = y != nullptr ? read_four<WIDE>(y + at, count) : make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+    }
+    __device__ __forceinline__ float4 masked() const { return relu_gradient(value, mask); }
+};

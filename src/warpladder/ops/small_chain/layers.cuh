@@ -1,0 +1,207 @@
+// Layers of a block's few samples, with weights and activations in shared memory. S samples of a width are S rows of
+// line(width) floats, a layer's weights are rows_of(outputs) rows of line(inputs); what fills up quads is 0. Places in
+// shared memory are offsets in floats: as arguments of functions that are not inlined, pointers would be generic.
+//
+// A warp computes 16 outputs, or inputs in a backward pass, of all S samples: a lane 4 of them from every eighth quad of
+// the numbers that are summed; the eight lanes' parts are added by shuffles, in a fixed order.
+#pragma once
+#include "nan.cuh"
+#include "order.cuh"
+#include "pixels.cuh"
+#include "short_batch.cuh"
+#include "softmax.cuh"
+#include "warp.cuh"
+
+__device__ constexpr int quads(int width) { return (width + 3) / 4; }
+// Floats of a row: an odd number of quads, so that neighbouring rows are in different banks.
+__device__ constexpr int line(int width) { return 4 * (quads(width) | 1); }
+__device__ constexpr int rows_of(int outputs) { return 4 * quads(outputs); }
+
+// The block's samples: `count` of them from number `begin` of n on; the others of its S are zeros, and nowhere stored.
+struct Samples {
+    int begin, count;
+};
+
+__device__ __forceinline__ float* shared_floats() {
+    extern __shared__ float4 memory[];
+    return reinterpret_cast<float*>(memory);
+}
+
+// Starts copying w (OUT, IN) to shared memory, as a group of copies.
+template <int IN, int OUT>
+__device__ __noinline__ void hold(int to, const float* __restrict__ w) {
+    constexpr int WIDE = IN % 4 == 0, QUADS = quads(IN);
+    float* const held = shared_floats() + to;
+#pragma unroll 8
+    for (int t = threadIdx.x; t < rows_of(OUT) * QUADS; t += THREADS) {
+        const int o = t / QUADS, i = t % QUADS * 4;
+        copy_four<WIDE>(held + o * line(IN) + i, w + o * IN + i, o < OUT ? IN - i : 0);
+    }
+    commit_copies();
+}
+
+// Waits until all but the last PENDING groups of copies are in shared memory, for all threads.
+template <int PENDING>
+__device__ __forceinline__ void ready() {
+    wait_for_copies<PENDING>();
+    __syncthreads();
+}
+
+// Fills the rows at `to` with samples, times `scale`, and labels (S,) with theirs, of positions `first` and following
+// of the order; of rows `begin` and following without an order. Stores the samples in x (n, 4 * quads(IN)) unless null.
+template <int IN, int S, class Pixel>
+__device__ void gather(int to, int* labels, const Pixel* __restrict__ source, float scale,
+    const int* __restrict__ label, const unsigned* __restrict__ order, long long first, float* __restrict__ x,
+    Samples mine) {
+    const int lane = threadIdx.x % 32, s = threadIdx.x / 32;
+    if (s >= S) return;
+    const bool present = s < mine.count;
+    int row = mine.begin + min(s, mine.count - 1);
+    if (order != nullptr) row = order_at(order, static_cast<unsigned>(min(first + row, order_length(order) - 1LL)));
+    if (lane == 0) labels[s] = label[row];
+    const Pixel* const from = source + static_cast<long long>(row) * IN;
+    const long long at = static_cast<long long>(mine.begin + s) * rows_of(IN);
+    float* const here = shared_floats() + to + s * line(IN);
+#pragma unroll 8
+    for (int i = lane; i < rows_of(IN); i += 32) {
+        float value = 0.0f;
+        if (i < IN && present) {
+            Pixels<Pixel, 1> one;
+            one.load(from + i);
+            value = one[0] * scale;
+        }
+        here[i] = value;
+        if (x != nullptr && present) x[at + i] = value;
+    }
+}
+
+constexpr int GROUP = 16;  // outputs or inputs of a warp
+
+// Adds `value` of this lane and the seven others that differ in no more than the quads they summed; then `store` gets
+// each sum that is left in the lane, by its number.
+template <int N, class Store>
+__device__ __forceinline__ void add_lanes(float* value, const Store& store) {
+    Share share = {0, N};
+    warp_sums<N, 4>(value, share);
+#pragma unroll
+    for (int k = 0; k < left_of(N, 4); ++k)
+        if (k < share.count) store(share.first + k, value[k]);
+}
+
+// y[s, o] = b[o] + sum over i of x[s, i] w[o, i], then max(., 0) with RELU, to the rows at `y` and to `stored` (n, 4 *
+// quads(OUT)) unless null. A quarter of a warp reads two quads of each of four rows of w, which are two rows apart and
+// so in different banks.
+template <int IN, int OUT, int S, bool RELU>
+__device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, int y, float* __restrict__ stored,
+    Samples mine) {
+    float* const shared = shared_floats();
+    const int lane = threadIdx.x % 32, part = lane / 4;
+    for (int group = threadIdx.x / 32 * GROUP; group < OUT; group += WARPS * GROUP) {
+        int output[4];
+        float bias[4];
+#pragma unroll
+        for (int p = 0; p < 4; ++p) {
+            output[p] = group + lane % 4 * 2 + p % 2 + p / 2 * 8;
+            bias[p] = part == 0 && output[p] < OUT ? b[output[p]] : 0.0f;
+        }
+        float sum[4 * S] = {};
+#pragma unroll 2
+        for (int q = part; q < quads(IN); q += 8) {
+            float4 weight[4];
+#pragma unroll
+            for (int p = 0; p < 4; ++p)
+                weight[p] = *reinterpret_cast<const float4*>(
+                    shared + w + min(output[p], rows_of(OUT) - 1) * line(IN) + 4 * q);
+#pragma unroll
+            for (int s = 0; s < S; ++s) {
+                const float4 value = *reinterpret_cast<const float4*>(shared + x + s * line(IN) + 4 * q);
+#pragma unroll
+                for (int p = 0; p < 4; ++p)
+                    sum[4 * s + p] = fmaf(value.w, weight[p].w, fmaf(value.z, weight[p].z, fmaf(value.y, weight[p].y,
+                        fmaf(value.x, weight[p].x, sum[4 * s + p]))));
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < 4 * S; ++k) sum[k] += bias[k % 4];
+        add_lanes<4 * S>(sum, [&](int number, float total) {
+            const int s = number / 4, p = number % 4, o = group + lane % 4 * 2 + p % 2 + p / 2 * 8;
+            if (o >= rows_of(OUT)) return;
+            if (RELU) total = relu(total);
+            if (OUT % 4 && o >= OUT) total = 0.0f;
+            shared[y + s * line(OUT) + o] = total;
+            if (stored != nullptr && s < mine.count)
+                stored[static_cast<long long>(mine.begin + s) * rows_of(OUT) + o] = total;
+        });
+    }
+    __syncthreads();
+}
+
+// Cross-entropy of the logits at `logits` (S rows of OUT): its gradient takes their place, and goes to g (n, 4 *
+// quads(OUT)). lost, hits (n,): loss and 1 if the largest logit is the label's, unless null. Sample s is warp s's.
+template <int OUT, int S>
+__device__ void cross_entropy(int logits, const int* labels, float mean, float* __restrict__ g,
+    double* __restrict__ lost, int* __restrict__ hits, Samples mine) {
+    static_assert(OUT <= 16 && S <= WARPS, "a lane for each logit, a warp for each sample");
+    const int lane = threadIdx.x % 32, s = threadIdx.x / 32;
+    if (s < S) {
+        float* const here = shared_floats() + logits + s * line(OUT);
+        const int wanted = labels[s];
+        const float logit = lane < OUT ? here[lane] : __uint_as_float(0xFF800000u);  // minus infinity: no chance
+        const Softmax soft = softmax_of_lanes(logit);
+        const float wanted_logit = __shfl_sync(EVERY_LANE, logit, wanted);
+        const bool present = s < mine.count;
+        const long long sample = mine.begin + s;
+        if (lane < rows_of(OUT)) {
+            const float share = expf(logit - soft.largest) * (1.0f / soft.total) - (lane == wanted ? 1.0f : 0.0f);
+            const float d = lane < OUT && present ? share * mean : 0.0f;
+            here[lane] = d;
+            if (present) g[sample * rows_of(OUT) + lane] = d;
+        }
+        if (lane == 0 && lost != nullptr && present) {
+            lost[sample] = surprise(soft, wanted_logit);
+            hits[sample] = soft.best == wanted;
+        }
+    }
+    __syncthreads();
+}
+
+// dx[s, i] = sum over o of g[s, o] w[o, i] from the rows at `g`, with MASK 0 where x is not above 0. It takes the place
+// of the rows at `x` and goes to `stored` (n, PITCH). A quarter of a warp reads four quads of two rows of w, which are
+// four rows apart and so in different banks.
+template <int IN, int OUT, int S, bool MASK, int PITCH>
+__device__ __noinline__ void backward(int g, int w, int x, float* __restrict__ stored, Samples mine) {
+    float* const shared = shared_floats();
+    const int lane = threadIdx.x % 32, part = lane / 4;
+    for (int group = threadIdx.x / 32 * GROUP; group < IN; group += WARPS * GROUP) {
+        const int column = min(group + lane % 4 * 4, rows_of(IN) - 4);
+        float sum[4 * S] = {};
+#pragma unroll 2
+        for (int r = part; r < quads(OUT); r += 8) {
+            float4 weight[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k)
+                weight[k] = *reinterpret_cast<const float4*>(shared + w + (4 * r + k) * line(IN) + column);
+#pragma unroll
+            for (int s = 0; s < S; ++s) {
+                const float4 value = *reinterpret_cast<const float4*>(shared + g + s * line(OUT) + 4 * r);
+                const float each[4] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    sum[4 * s] = fmaf(each[k], weight[k].x, sum[4 * s]);
+                    sum[4 * s + 1] = fmaf(each[k], weight[k].y, sum[4 * s + 1]);
+                    sum[4 * s + 2] = fmaf(each[k], weight[k].z, sum[4 * s + 2]);
+                    sum[4 * s + 3] = fmaf(each[k], weight[k].w, sum[4 * s + 3]);
+                }
+            }
+        }
+        add_lanes<4 * S>(sum, [&](int number, float total) {
+            const int s = number / 4, i = group + lane % 4 * 4 + number % 4;
+            if (i >= rows_of(IN)) return;
+            float* const here = shared + x + s * line(IN) + i;
+            if (MASK) total = *here > 0.0f ? total : 0.0f;
+            *here = total;
+            if (s < mine.count && i < PITCH) stored[static_cast<long long>(mine.begin + s) * PITCH + i] = total;
+        });
+    }
+    __syncthreads();
+}
