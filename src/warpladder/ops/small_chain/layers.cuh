@@ -1,10 +1,11 @@
 // Layers of a block's few samples, with weights and activations in shared memory. S samples of a width are S rows of
-// line(width) floats, a layer's weights are rows_of(outputs) rows of line(inputs); what fills up quads is 0. Places in
+// padded(width) floats, a layer's weights padded(outputs) rows of padded(inputs); what fills up quads is 0. Places in
 // shared memory are offsets in floats: as arguments of functions that are not inlined, pointers would be generic.
 //
-// A warp computes 16 outputs, or inputs in a backward pass, of all S samples: a lane 4 of them from every eighth quad of
-// the numbers that are summed; the eight lanes' parts are added by shuffles, in a fixed order.
+// A warp computes 16 outputs, or inputs in a backward pass, of all S samples: a lane 4 of them, from every eighth quad
+// of the numbers that are summed. The eight lanes' parts are added by shuffles, in a fixed order.
 #pragma once
+#include "bulk.cuh"
 #include "nan.cuh"
 #include "order.cuh"
 #include "pixels.cuh"
@@ -13,9 +14,7 @@
 #include "warp.cuh"
 
 __device__ constexpr int quads(int width) { return (width + 3) / 4; }
-// Floats of a row: an odd number of quads, so that neighbouring rows are in different banks.
-__device__ constexpr int line(int width) { return 4 * (quads(width) | 1); }
-__device__ constexpr int rows_of(int outputs) { return 4 * quads(outputs); }
+__device__ constexpr int padded(int width) { return 4 * quads(width); }
 
 // The block's samples: `count` of them from number `begin` of n on; the others of its S are zeros, and nowhere stored.
 struct Samples {
@@ -27,24 +26,58 @@ __device__ __forceinline__ float* shared_floats() {
     return reinterpret_cast<float*>(memory);
 }
 
-// Starts copying w (OUT, IN) to shared memory, as a group of copies.
+#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
+constexpr bool COPY_ENGINE = true;
+
+// Initialises the barriers of `count` copies; the threads meet before the first copy.
+__device__ __forceinline__ void begin_copies(Barrier* arrivals, int count) {
+    if (threadIdx.x == 0) {
+        for (int k = 0; k < count; ++k) barrier_init(arrivals + k, 1);
+        barriers_ready();
+    }
+    __syncthreads();
+}
+// Starts one copy by the copy engine (TMA), to where other threads may have written.
+__device__ __forceinline__ void copy_matrix(float* to, const float* from, unsigned bytes, Barrier* arrival) {
+    pieces_written();
+    if (threadIdx.x > 0) return;
+    barrier_expect(arrival, bytes);
+    copy_piece(to, from, bytes, arrival);
+}
+#else
+constexpr bool COPY_ENGINE = false;
+__device__ __forceinline__ void begin_copies(Barrier*, int) {}
+__device__ __forceinline__ void copy_matrix(float*, const float*, unsigned, Barrier*) {}
+__device__ __forceinline__ void barrier_wait(Barrier*, unsigned) {}
+#endif
+
+// Starts copying w (OUT, IN) to shared memory, as a group of copies: by the copy engine (TMA) in one piece, if there
+// is one and rows are whole quads, else by all threads.
 template <int IN, int OUT>
-__device__ __noinline__ void hold(int to, const float* __restrict__ w) {
-    constexpr int WIDE = IN % 4 == 0, QUADS = quads(IN);
+__device__ __noinline__ void hold(int to, const float* __restrict__ w, Barrier* arrival) {
     float* const held = shared_floats() + to;
+    if constexpr (COPY_ENGINE && IN % 4 == 0) {
+        for (int t = OUT * IN + threadIdx.x; t < padded(OUT) * IN; t += THREADS) held[t] = 0.0f;
+        copy_matrix(held, w, 4 * OUT * IN, arrival);
+    } else {
 #pragma unroll 8
-    for (int t = threadIdx.x; t < rows_of(OUT) * QUADS; t += THREADS) {
-        const int o = t / QUADS, i = t % QUADS * 4;
-        copy_four<WIDE>(held + o * line(IN) + i, w + o * IN + i, o < OUT ? IN - i : 0);
+        for (int t = threadIdx.x; t < padded(OUT) * quads(IN); t += THREADS) {
+            const int o = t / quads(IN), i = t % quads(IN) * 4;
+            copy_four<IN % 4 == 0>(held + 4 * t, w + o * IN + i, o < OUT ? IN - i : 0);
+        }
     }
     commit_copies();
 }
 
-// Waits until all but the last PENDING groups of copies are in shared memory, for all threads.
-template <int PENDING>
-__device__ __forceinline__ void ready() {
-    wait_for_copies<PENDING>();
-    __syncthreads();
+// Waits until the copy of w (OUT, IN) is in shared memory, for all threads; PENDING groups have started after its own.
+template <int IN, int PENDING>
+__device__ __forceinline__ void ready(Barrier* arrival) {
+    if constexpr (COPY_ENGINE && IN % 4 == 0) {
+        barrier_wait(arrival, 0);
+    } else {
+        wait_for_copies<PENDING>();
+        __syncthreads();
+    }
 }
 
 // Fills the rows at `to` with samples, times `scale`, and labels (S,) with theirs, of positions `first` and following
@@ -60,10 +93,10 @@ __device__ void gather(int to, int* labels, const Pixel* __restrict__ source, fl
     if (order != nullptr) row = order_at(order, static_cast<unsigned>(min(first + row, order_length(order) - 1LL)));
     if (lane == 0) labels[s] = label[row];
     const Pixel* const from = source + static_cast<long long>(row) * IN;
-    const long long at = static_cast<long long>(mine.begin + s) * rows_of(IN);
-    float* const here = shared_floats() + to + s * line(IN);
+    const long long at = static_cast<long long>(mine.begin + s) * padded(IN);
+    float* const here = shared_floats() + to + s * padded(IN);
 #pragma unroll 8
-    for (int i = lane; i < rows_of(IN); i += 32) {
+    for (int i = lane; i < padded(IN); i += 32) {
         float value = 0.0f;
         if (i < IN && present) {
             Pixels<Pixel, 1> one;
@@ -77,33 +110,29 @@ __device__ void gather(int to, int* labels, const Pixel* __restrict__ source, fl
 
 constexpr int GROUP = 16;  // outputs or inputs of a warp
 
-// Adds `value` of this lane and the seven others that differ in no more than the quads they summed; then `store` gets
-// each sum that is left in the lane, by its number.
-template <int N, class Store>
+// Adds the values of the eight lanes that differ in the bits from OFFSET down, OFFSET / 2 and OFFSET / 4; then `store`
+// gets each sum that is left in the lane, and its number.
+template <int N, int OFFSET, class Store>
 __device__ __forceinline__ void add_lanes(float* value, const Store& store) {
     Share share = {0, N};
-    warp_sums<N, 4>(value, share);
+    warp_sums<N, OFFSET / 4, OFFSET>(value, share);
 #pragma unroll
-    for (int k = 0; k < left_of(N, 4); ++k)
+    for (int k = 0; k < (N + 7) / 8; ++k)
         if (k < share.count) store(share.first + k, value[k]);
 }
 
 // y[s, o] = b[o] + sum over i of x[s, i] w[o, i], then max(., 0) with RELU, to the rows at `y` and to `stored` (n, 4 *
-// quads(OUT)) unless null. A quarter of a warp reads two quads of each of four rows of w, which are two rows apart and
-// so in different banks.
+// quads(OUT)) unless null. A quarter of a warp reads eight quads of a row of w, in different banks.
 template <int IN, int OUT, int S, bool RELU>
 __device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, int y, float* __restrict__ stored,
     Samples mine) {
     float* const shared = shared_floats();
-    const int lane = threadIdx.x % 32, part = lane / 4;
-    for (int group = threadIdx.x / 32 * GROUP; group < OUT; group += WARPS * GROUP) {
-        int output[4];
+    const int part = threadIdx.x % 8;
+    for (int from = threadIdx.x / 32 * GROUP; from < OUT; from += WARPS * GROUP) {
+        const int first = from + threadIdx.x % 32 / 8 * 4;
         float bias[4];
 #pragma unroll
-        for (int p = 0; p < 4; ++p) {
-            output[p] = group + lane % 4 * 2 + p % 2 + p / 2 * 8;
-            bias[p] = part == 0 && output[p] < OUT ? b[output[p]] : 0.0f;
-        }
+        for (int p = 0; p < 4; ++p) bias[p] = part == 0 && first + p < OUT ? b[first + p] : 0.0f;
         float sum[4 * S] = {};
 #pragma unroll 2
         for (int q = part; q < quads(IN); q += 8) {
@@ -111,10 +140,10 @@ __device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, 
 #pragma unroll
             for (int p = 0; p < 4; ++p)
                 weight[p] = *reinterpret_cast<const float4*>(
-                    shared + w + min(output[p], rows_of(OUT) - 1) * line(IN) + 4 * q);
+                    shared + w + (min(first, padded(OUT) - 4) + p) * padded(IN) + 4 * q);
 #pragma unroll
             for (int s = 0; s < S; ++s) {
-                const float4 value = *reinterpret_cast<const float4*>(shared + x + s * line(IN) + 4 * q);
+                const float4 value = *reinterpret_cast<const float4*>(shared + x + s * padded(IN) + 4 * q);
 #pragma unroll
                 for (int p = 0; p < 4; ++p)
                     sum[4 * s + p] = fmaf(value.w, weight[p].w, fmaf(value.z, weight[p].z, fmaf(value.y, weight[p].y,
@@ -123,14 +152,14 @@ __device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, 
         }
 #pragma unroll
         for (int k = 0; k < 4 * S; ++k) sum[k] += bias[k % 4];
-        add_lanes<4 * S>(sum, [&](int number, float total) {
-            const int s = number / 4, p = number % 4, o = group + lane % 4 * 2 + p % 2 + p / 2 * 8;
-            if (o >= rows_of(OUT)) return;
+        add_lanes<4 * S, 4>(sum, [&](int number, float total) {
+            const int s = number / 4, o = first + number % 4;
+            if (o >= padded(OUT)) return;
             if (RELU) total = relu(total);
             if (OUT % 4 && o >= OUT) total = 0.0f;
-            shared[y + s * line(OUT) + o] = total;
+            shared[y + s * padded(OUT) + o] = total;
             if (stored != nullptr && s < mine.count)
-                stored[static_cast<long long>(mine.begin + s) * rows_of(OUT) + o] = total;
+                stored[static_cast<long long>(mine.begin + s) * padded(OUT) + o] = total;
         });
     }
     __syncthreads();
@@ -144,18 +173,18 @@ __device__ void cross_entropy(int logits, const int* labels, float mean, float* 
     static_assert(OUT <= 16 && S <= WARPS, "a lane for each logit, a warp for each sample");
     const int lane = threadIdx.x % 32, s = threadIdx.x / 32;
     if (s < S) {
-        float* const here = shared_floats() + logits + s * line(OUT);
+        float* const here = shared_floats() + logits + s * padded(OUT);
         const int wanted = labels[s];
         const float logit = lane < OUT ? here[lane] : __uint_as_float(0xFF800000u);  // minus infinity: no chance
         const Softmax soft = softmax_of_lanes(logit);
         const float wanted_logit = __shfl_sync(EVERY_LANE, logit, wanted);
         const bool present = s < mine.count;
         const long long sample = mine.begin + s;
-        if (lane < rows_of(OUT)) {
+        if (lane < padded(OUT)) {
             const float share = expf(logit - soft.largest) * (1.0f / soft.total) - (lane == wanted ? 1.0f : 0.0f);
             const float d = lane < OUT && present ? share * mean : 0.0f;
             here[lane] = d;
-            if (present) g[sample * rows_of(OUT) + lane] = d;
+            if (present) g[sample * padded(OUT) + lane] = d;
         }
         if (lane == 0 && lost != nullptr && present) {
             lost[sample] = surprise(soft, wanted_logit);
@@ -166,24 +195,23 @@ __device__ void cross_entropy(int logits, const int* labels, float mean, float* 
 }
 
 // dx[s, i] = sum over o of g[s, o] w[o, i] from the rows at `g`, with MASK 0 where x is not above 0. It takes the place
-// of the rows at `x` and goes to `stored` (n, PITCH). A quarter of a warp reads four quads of two rows of w, which are
-// four rows apart and so in different banks.
+// of the rows at `x` and goes to `stored` (n, PITCH). A quarter of a warp reads four quads of two rows of w.
 template <int IN, int OUT, int S, bool MASK, int PITCH>
 __device__ __noinline__ void backward(int g, int w, int x, float* __restrict__ stored, Samples mine) {
     float* const shared = shared_floats();
     const int lane = threadIdx.x % 32, part = lane / 4;
     for (int group = threadIdx.x / 32 * GROUP; group < IN; group += WARPS * GROUP) {
-        const int column = min(group + lane % 4 * 4, rows_of(IN) - 4);
+        const int column = min(group + lane % 4 * 4, padded(IN) - 4);
         float sum[4 * S] = {};
 #pragma unroll 2
         for (int r = part; r < quads(OUT); r += 8) {
             float4 weight[4];
 #pragma unroll
             for (int k = 0; k < 4; ++k)
-                weight[k] = *reinterpret_cast<const float4*>(shared + w + (4 * r + k) * line(IN) + column);
+                weight[k] = *reinterpret_cast<const float4*>(shared + w + (4 * r + k) * padded(IN) + column);
 #pragma unroll
             for (int s = 0; s < S; ++s) {
-                const float4 value = *reinterpret_cast<const float4*>(shared + g + s * line(OUT) + 4 * r);
+                const float4 value = *reinterpret_cast<const float4*>(shared + g + s * padded(OUT) + 4 * r);
                 const float each[4] = {value.x, value.y, value.z, value.w};
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
@@ -194,10 +222,10 @@ __device__ __noinline__ void backward(int g, int w, int x, float* __restrict__ s
                 }
             }
         }
-        add_lanes<4 * S>(sum, [&](int number, float total) {
+        add_lanes<4 * S, 16>(sum, [&](int number, float total) {
             const int s = number / 4, i = group + lane % 4 * 4 + number % 4;
-            if (i >= rows_of(IN)) return;
-            float* const here = shared + x + s * line(IN) + i;
+            if (i >= padded(IN)) return;
+            float* const here = shared + x + s * padded(IN) + i;
             if (MASK) total = *here > 0.0f ? total : 0.0f;
             *here = total;
             if (s < mine.count && i < PITCH) stored[static_cast<long long>(mine.begin + s) * PITCH + i] = total;

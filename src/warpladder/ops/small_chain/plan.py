@@ -28,9 +28,9 @@ def quads(width: int) -> int:
     return ceil_div(width, 4)
 
 
-def line(width: int) -> int:
-    """Floats of a row in shared memory, as in layers.cuh: an odd number of quads."""
-    return 4 * (quads(width) | 1)
+def padded(width: int) -> int:
+    """Floats of a row in shared memory, as in layers.cuh."""
+    return 4 * quads(width)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def gradient_tiles(widths: tuple[int, ...], tile: tuple[int, int, int]) -> int:
 
 def _weights(inputs: int, outputs: int) -> int:
     """Floats of a layer's weights in shared memory."""
-    return 4 * quads(outputs) * line(inputs)
+    return padded(outputs) * padded(inputs)
 
 
 def _cycles(plan: ChainPlan, n: int, limits: Limits) -> float:
@@ -128,7 +128,7 @@ def _placed(widths: tuple[int, ...], samples: int, limits: Limits, has_dx: bool)
     rows, at = [], 0
     for width in widths:
         rows.append(at)
-        at += samples * line(width)
+        at += samples * padded(width)
     room = limits.shared_opt_in // 4 - 64 - at  # labels and what else is static
     if sum(sizes) <= room:
         places = [at + sum(sizes[:number]) for number in range(layers)]

@@ -26,6 +26,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {name}(
 ) {{
     constexpr int S = {samples};
     __shared__ int labels[S];
+    __shared__ Barrier arrivals[{copies}];
+    begin_copies(arrivals, {copies});
     const int begin = blockIdx.x * S;
     const Samples mine = {{begin, min(S, n - begin)}};
     const long long first = order == nullptr ? 0 : *step * static_cast<long long>(whole) + offset;
@@ -62,6 +64,7 @@ def forward_source(plan: ChainPlan, pixel: str, gathers: bool) -> KernelSource:
         name=FORWARD,
         widths="-".join(map(str, plan.widths)),
         samples=plan.samples,
+        copies=sum(map(len, plan.copies)),
         pixel=pixel,
         parameters=", ".join(f"const float* __restrict__ w{k}, const float* __restrict__ b{k}" for k in layers),
         arrays=", ".join(
@@ -80,14 +83,15 @@ def _passes(plan: ChainPlan, pixel: str, gathers: bool) -> list[str]:
     for number, layer in enumerate(plan.passes):
         inputs, outputs = widths[layer - 1], widths[layer]
         for copy in plan.copies[number]:
-            lines.append(f"hold<{widths[copy.layer - 1]}, {widths[copy.layer]}>({copy.place}, w{copy.layer});")
+            where = f"{copy.place}, w{copy.layer}, arrivals + {len(groups)}"
+            lines.append(f"hold<{widths[copy.layer - 1]}, {widths[copy.layer]}>({where});")
             groups.append(copy.layer)
         if number == 0:
             stored = "x" if gathers else "nullptr"
             where = f"{rows[0]}, labels, source, scale, label, order, first, {stored}, mine"
-            lines.append(f"gather<{inputs}, S, {pixel}>({where});")
-        pending = len(groups) - 1 - max(at for at, group in enumerate(groups) if group == layer)
-        lines.append(f"ready<{pending}>();")
+            lines += [f"gather<{inputs}, S, {pixel}>({where});", "__syncthreads();"]
+        own = max(at for at, group in enumerate(groups) if group == layer)
+        lines.append(f"ready<{inputs}, {len(groups) - 1 - own}>(arrivals + {own});")
         at, w = rows[layer - 1], plan.weights[number]
         if number < last:
             relu, stored = ("true", f"y{layer}") if layer < last else ("false", "nullptr")
