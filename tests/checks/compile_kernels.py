@@ -32,7 +32,7 @@ from warpladder.device.source import HEADERS
 from warpladder.errors import KernelError, WarpladderError
 from warpladder.machine import facts as machine
 from warpladder.machine.peaks import Peaks
-from warpladder.nets import ZOO, CrossEntropyLoss, Net, params
+from warpladder.nets import ZOO, CrossEntropyLoss, Linear, Net, ReLU, params
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
@@ -49,6 +49,16 @@ def kernel_rungs() -> list[Rung]:
         importlib.import_module(f"warpladder.rungs.{module.name}") for module in pkgutil.iter_modules(rungs.__path__)
     ]
     return [module.RUNG for module in modules if hasattr(module, "RUNG") and module.RUNG.has("device")]
+
+
+def small_chain(*widths: int) -> Net:
+    """Net of linear layers, for which the graph rung assembles kernels."""
+    layers = [layer for width in widths[1:] for layer in (Linear(out_features=width), ReLU())][:-1]
+    return Net("-".join(map(str, widths)), widths[:1], tuple(layers), CrossEntropyLoss())
+
+
+#: Small chains: all weights at once in shared memory, in turn, and widths that four does not divide.
+CHAINS = (small_chain(54, 128, 64, 7), small_chain(96, *[128] * 6, 10), small_chain(37, 101, 50, 31))
 
 
 def dataset(net: Net, samples: int) -> Dataset:
@@ -88,12 +98,12 @@ def asked_for(arch: str) -> tuple[Taken, list[str]]:
     """The kernels that the rungs use on a GPU of this architecture, and what is wrong with them."""
     device, wrong = OfflineDevice(arch), []
     for rung in kernel_rungs():
-        for make in ZOO:
+        for net in (*(make() for make in ZOO), *(CHAINS if rung.name == "graph" else ())):
             try:
-                if not refuses(rung, make(), arch):
-                    bind(rung, make(), device)
+                if not refuses(rung, net, arch):
+                    bind(rung, net, device)
             except Exception as error:
-                wrong.append(f"{rung.name} on {make().name} for {arch}: {type(error).__name__}: {error}")
+                wrong.append(f"{rung.name} on {net.name} for {arch}: {type(error).__name__}: {error}")
     return {key: kernel.resources for key, kernel in device.kernels.items()}, wrong
 
 

@@ -55,7 +55,7 @@ SGD_CONFIG = TrainConfig(batch_size=7, learning_rate=1e-5, momentum=0.9, weight_
 ADAM_CONFIG = TrainConfig(batch_size=7, optimizer=Adam(learning_rate=1e-5))
 DEVICE = device()
 FLAT = Net("flat", (1, 3, 7), (Flatten(), *dense(20, 33, 16)), CrossEntropyLoss())
-NETS = (net(5, 17, 2), net(54, 20, 7), FLAT, net(130, 131, 9, 10), net(8, 12, 12, 12, 12, 12, 3))
+NETS = (net(5, 17, 2), net(54, 20, 7), FLAT, net(130, 131, 9, 10), net(8, 12, 12, 12, 12, 12, 3), net(9, 40, 29))
 
 
 @pytest.mark.parametrize("of", NETS, ids=lambda net: net.name)
@@ -135,7 +135,7 @@ def test_where_there_is_no_chain() -> None:
     """Many samples, many classes, weights beyond shared memory; samples that are not on the device need no order."""
     for of, config, feed, wanted in (
         (net(54, 20, 7), SGD_CONFIG, "sync", [SmallChain]),
-        (net(54, 20, 17), SGD_CONFIG, "sync", [GemmLinear, GemmLinear]),
+        (net(54, 20, 33), SGD_CONFIG, "sync", [GemmLinear, GemmLinear]),
         (net(784, 256, 10), SGD_CONFIG, "resident", [ShortStem, ThinHead]),
         (net(784, 128, 100, 10), SGD_CONFIG, "resident", [ShortStem, SmallChain]),
     ):

@@ -63,7 +63,10 @@ class OfflineDevice(NvrtcDevice, IdleDevice):
 
     def kernel(self, path: Path | str | KernelSource, name: str) -> OfflineKernel:
         found = self.program(path, name)
-        key = found.source.path, found.signature.name
+        file = found.source.path
+        if not file.exists():  # assembled sources may share a name
+            file = file.with_stem(f"{file.stem}-{found.source.digest[:8]}")
+        key = file, found.signature.name
         if key not in self.kernels:
             self.kernels[key] = OfflineKernel(self, found.source, found.signature, found.resources)
         return self.kernels[key]

@@ -24,17 +24,19 @@ __device__ __forceinline__ Softmax softmax(const float* x, int classes) {
 template <int CLASSES>
 __device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) { return softmax(&x[0], CLASSES); }
 
-// Softmax of logits in the first 16 lanes of a warp, minus infinity in lanes without one; these lanes get it.
+// Softmax of logits in the first LANES lanes of a warp, 16 or 32, minus infinity in lanes without one; they get it.
+template <int LANES = 16>
 __device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
     const unsigned every_lane = 0xffffffffu;
     float largest = logit;
 #pragma unroll
-    for (int offset = 8; offset > 0; offset /= 2)
+    for (int offset = LANES / 2; offset > 0; offset /= 2)
         largest = fmaxf(largest, __shfl_xor_sync(every_lane, largest, offset));
     float total = expf(logit - largest);
 #pragma unroll
-    for (int offset = 8; offset > 0; offset /= 2) total += __shfl_xor_sync(every_lane, total, offset);
-    return {largest, total, __ffs(__ballot_sync(every_lane, logit == largest) & 0xffffu) - 1};
+    for (int offset = LANES / 2; offset > 0; offset /= 2) total += __shfl_xor_sync(every_lane, total, offset);
+    const unsigned lanes = every_lane >> (32 - LANES);
+    return {largest, total, __ffs(__ballot_sync(every_lane, logit == largest) & lanes) - 1};
 }
 
 // Loss -log of the probability of a class whose logit is x.

@@ -34,7 +34,7 @@ def weight_gradient(t: Buffers, y: Array | None, n: int) -> Launch:
     for across, down, samples in TILES:
         grid = ceil_div(outputs, across), ceil_div(inputs, down)
         shared = 4 * max(samples * (across + down + 8), THREADS * 17)  # later the threads' sums, and their parts of db
-        if grid[0] * grid[1] <= device.limits.multiprocessors and shared <= device.limits.shared_opt_in:
+        if grid[0] * grid[1] <= 2 * device.limits.multiprocessors and shared <= device.limits.shared_opt_in:
             break
     kernel = device.kernel(
         SHORT_GRADIENTS, f"short_weight_gradient<{_wide(inputs, outputs)}, {across}, {down}, {samples}>"

@@ -1,4 +1,4 @@
-"""Small linear layers, the last one thin, and cross-entropy: a step in two launches, whatever the number of layers."""
+"""Small linear layers and cross-entropy: a step in two launches, whatever the number of layers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..update.fused import UpdatesInPlace, settings
 from .plan import THREADS, ChainPlan, gradient_shared, gradient_tile, gradient_tiles, planned, quads
 from .source import FORWARD, GRADIENT, forward_source, gradient_source
 
-#: Most samples, and most classes: a lane of half a warp has one.
-FEW, CLASSES = 512, 16
+#: Most samples, and most classes: a lane of a warp has one.
+FEW, CLASSES = 512, 32
 
 
 class SmallChain(UpdatesInPlace):

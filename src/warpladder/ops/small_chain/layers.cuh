@@ -170,13 +170,13 @@ __device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, 
 template <int OUT, int S>
 __device__ void cross_entropy(int logits, const int* labels, float mean, float* __restrict__ g,
     double* __restrict__ lost, int* __restrict__ hits, Samples mine) {
-    static_assert(OUT <= 16 && S <= WARPS, "a lane for each logit, a warp for each sample");
+    static_assert(OUT <= 32 && S <= WARPS, "a lane for each logit, a warp for each sample");
     const int lane = threadIdx.x % 32, s = threadIdx.x / 32;
     if (s < S) {
         float* const here = shared_floats() + logits + s * padded(OUT);
         const int wanted = labels[s];
         const float logit = lane < OUT ? here[lane] : __uint_as_float(0xFF800000u);  // minus infinity: no chance
-        const Softmax soft = softmax_of_lanes(logit);
+        const Softmax soft = softmax_of_lanes<OUT <= 16 ? 16 : 32>(logit);
         const float wanted_logit = __shfl_sync(EVERY_LANE, logit, wanted);
         const bool present = s < mine.count;
         const long long sample = mine.begin + s;
