@@ -143,7 +143,6 @@ def test_where_there_is_no_chain() -> None:
         with build(DEVICE, of, config, drawn.state, feed) as trainer:
             trainer.load(drawn.dataset)
             assert isinstance(trainer, KernelTrainer) and kinds(trainer)[: len(wanted)] == wanted
-    assert planned((54, 20, 7), 600, DEVICE.limits, False) is not None
     drawn = case(net(54, 20, 7), SGD_CONFIG.but(batch_size=600), seed=1, samples=601)
     with build(DEVICE, drawn.net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)

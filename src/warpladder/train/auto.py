@@ -6,6 +6,7 @@ run takes the same rung again, and so repeats its bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING
 from .. import ladder
 from ..config import TrainConfig
 from ..machine.cores import cores
-from ..nets import Conv2d, Net
+from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
 
 if TYPE_CHECKING:
+    from ..device.limits import Limits
     from ..machine.peaks import Peaks
 
 AUTO = "auto"
@@ -23,6 +25,10 @@ AUTO = "auto"
 #: Microseconds of a step of the rung graph on chains of Linear layers, fitted to H100s: of one layer, of two, the base
 #: and each layer of longer chains; and seconds of a FLOP.
 GRAPH_STEPS, GRAPH_BASE, GRAPH_LAYER, GRAPH_FLOP = {1: 5.2, 2: 9.9}, 3.5, 9.0, 4e-14
+
+#: Microseconds of graph on a chain of small layers beyond the estimate of `small_chain`, fitted to H200s: without and
+#: with a first layer of its own.
+GRAPH_CHAIN, GRAPH_STEM = 11.0, 10.0
 
 #: Seconds of a FLOP of the rung tensor on Linear layers; its steps take no longer than graph's.
 TENSOR_FLOP = 2e-14
@@ -102,13 +108,33 @@ def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[
 
     chain, batch = layers(net), config.batch(samples)
     count, capability = len(chain), (int(gpu.capability[0]), int(gpu.capability[1]))
-    graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count) * 1e-6
     limits = Limits(
         "this GPU", multiprocessors=gpu.multiprocessors, cluster=16 if capability[0] >= 9 else 1,
         shared_opt_in=SHARED.get(capability, OTHERS_SHARED) << 10,
     )  # fmt: skip
     found = plans(net, batch, limits, slots=len(config.optimizer.slots))
-    return count, graph, found[0].cycles / CLOCK if found else None
+    graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count)
+    shapes = [
+        layer.param_shapes(shape)["weight"]
+        for layer, shape in zip(net.layers, net.shapes, strict=False)
+        if isinstance(layer, Linear)
+    ]
+    widths = shapes[0][1], *(outputs for outputs, _ in shapes)
+    if count > 2 and isinstance(net.loss, CrossEntropyLoss):
+        graph = min(graph, _by_samples(widths, batch, limits))
+    return count, graph * 1e-6, found[0].cycles / CLOCK if found else None
+
+
+def _by_samples(widths: tuple[int, ...], batch: int, limits: Limits) -> float:
+    """Microseconds of a step of graph whose layers, all or but the first one, are a small chain; inf for others."""
+    from ..ops.small_chain.plan import cycles, planned
+    from ..trainers.persistent.plan import CLOCK
+
+    for first, more in ((0, GRAPH_CHAIN), (1, GRAPH_CHAIN + GRAPH_STEM)):
+        plan = planned(widths[first:], batch, limits, first > 0)
+        if plan is not None:
+            return more + 1e6 * cycles(plan, batch, limits) / CLOCK
+    return math.inf
 
 
 def fastest(

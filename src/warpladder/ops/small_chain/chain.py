@@ -13,9 +13,6 @@ from ..update.fused import UpdatesInPlace, settings
 from .plan import THREADS, ChainPlan, gradient_shared, gradient_tile, gradient_tiles, planned, quads
 from .source import FORWARD, GRADIENT, forward_source, gradient_source
 
-#: Most samples, and most classes: a lane of a warp has one.
-FEW, CLASSES = 512, 32
-
 
 class SmallChain(UpdatesInPlace):
     """Segment [Gather,] Linear, ReLU, ..., Linear, cross-entropy, if the layers' weights fit into shared memory.
@@ -75,13 +72,11 @@ class SmallChain(UpdatesInPlace):
 
 
 def _plan(subgraph: Subgraph, has_dx: bool) -> ChainPlan | None:
-    """Plan for a segment's layers; None for many samples or classes, or layers that are too large.
+    """Plan for a segment's layers; None if others compute them.
 
     has_dx : True if the gradient by the input is computed.
     """
     layers = [layer for layer in subgraph.layers if isinstance(layer, Linear)]
-    if subgraph.capacity > FEW or layers[-1].out_features > CLASSES:
-        return None
     (inputs,) = subgraph.shapes[subgraph.gathers]
     widths = inputs, *(layer.out_features for layer in layers)
     return planned(widths, subgraph.capacity, subgraph.limits, has_dx)

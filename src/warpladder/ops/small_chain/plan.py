@@ -11,13 +11,15 @@ from ..engine.kernels import ceil_div
 
 THREADS = 256
 WARPS = THREADS // 32
+#: Most samples, and most classes: a lane of a warp has one.
+FEW, CLASSES = 512, 32
 #: Samples of a block.
 SAMPLES = (1, 2, 4, 8)
 #: Outputs and inputs of a tile of the weight gradient, and samples in shared memory at a time.
 TILES = ((16, 32, 256), (32, 32, 128), (32, 64, 64))
 
-#: Bytes of weights a cycle that reach one block, and all blocks together; and multiply-adds a cycle of a multiprocessor.
-#: The first two as seen on an H200 (docs/notes/persistent.md); of the last one 128 are the peak.
+#: Bytes of weights a cycle that reach one block, and all blocks together; multiply-adds a cycle of a multiprocessor. The
+#: first two as seen on an H200 (docs/notes/persistent.md); of the last one 128 are the peak.
 BLOCK_BYTES, ALL_BYTES, MULTIPLY_ADDS = 40, 1400, 90
 #: Cycles that a layer takes next to its arithmetic, and those of a launch of its own in a graph.
 LAYER_CYCLES, LAUNCH_CYCLES = 400, 4000
@@ -68,19 +70,22 @@ class ChainPlan:
 
 @cache
 def planned(widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool) -> ChainPlan | None:
-    """Plan with the least estimated time for n samples; None if nothing fits or launches for each layer are faster.
+    """Plan with the least estimated time for n samples; None if they or the classes are too many, nothing fits, or
+    launches for each layer are faster.
 
     has_dx : True if the gradient by the input is computed.
     """
+    if n > FEW or widths[-1] > CLASSES:
+        return None
     found: list[tuple[float, ChainPlan]] = []
     for samples in SAMPLES:
         plan = _placed(widths, samples, limits, has_dx)
         if plan is not None:
-            found.append((_cycles(plan, n, limits), plan))
+            found.append((cycles(plan, n, limits), plan))
     if not found:
         return None
-    cycles, best = min(found, key=lambda each: each[0])
-    return best if cycles <= LAUNCH_CYCLES * len(best.passes) else None
+    least, best = min(found, key=lambda each: each[0])
+    return best if least <= LAUNCH_CYCLES * len(best.passes) else None
 
 
 def gradient_tile(widths: tuple[int, ...], limits: Limits) -> tuple[int, int, int]:
@@ -109,7 +114,7 @@ def _weights(inputs: int, outputs: int) -> int:
     return padded(outputs) * padded(inputs)
 
 
-def _cycles(plan: ChainPlan, n: int, limits: Limits) -> float:
+def cycles(plan: ChainPlan, n: int, limits: Limits) -> float:
     """Estimated cycles of forward and backward pass: bytes and arithmetic overlap but for the first copy."""
     sizes = [_weights(*layer) for layer in pairwise(plan.widths)]
     blocks = ceil_div(n, plan.samples)
