@@ -15,6 +15,7 @@ from .. import ladder
 from ..config import TrainConfig
 from ..machine.cores import cores
 from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
+from ..optimizers import SGD
 
 if TYPE_CHECKING:
     from ..device.limits import Limits
@@ -27,8 +28,8 @@ AUTO = "auto"
 GRAPH_STEPS, GRAPH_BASE, GRAPH_LAYER, GRAPH_FLOP = {1: 5.2, 2: 9.9}, 3.5, 9.0, 4e-14
 
 #: Microseconds of graph on a chain of small layers beyond the estimate of `small_chain`, fitted to H200s: without and
-#: with a first layer of its own.
-GRAPH_CHAIN, GRAPH_STEM = 11.0, 10.0
+#: with a first layer of its own, and with a launch of its own for the update.
+GRAPH_CHAIN, GRAPH_STEM, GRAPH_UPDATE = 11.0, 9.0, 1.2
 
 #: Seconds of a FLOP of the rung tensor on Linear layers; its steps take no longer than graph's.
 TENSOR_FLOP = 2e-14
@@ -121,7 +122,8 @@ def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[
     ]
     widths = shapes[0][1], *(outputs for outputs, _ in shapes)
     if count > 2 and isinstance(net.loss, CrossEntropyLoss):
-        graph = min(graph, _by_samples(widths, batch, limits))
+        update = 0.0 if isinstance(config.optimizer, SGD) and config.steady else GRAPH_UPDATE
+        graph = min(graph, _by_samples(widths, batch, limits) + update)
     return count, graph * 1e-6, found[0].cycles / CLOCK if found else None
 
 
