@@ -18,8 +18,8 @@ SAMPLES = (1, 2, 4, 8)
 #: Outputs and inputs of a tile of the weight gradient, and samples in shared memory at a time.
 TILES = ((16, 32, 256), (32, 32, 128), (32, 64, 64))
 
-#: Bytes of weights a cycle that reach one block, and all blocks together; multiply-adds a cycle of a multiprocessor. The
-#: first two as seen on an H200 (docs/notes/persistent.md); of the last one 128 are the peak.
+#: Bytes of weights a cycle that reach one block, and all blocks together, as seen on an H200
+#: (docs/notes/persistent.md); multiply-adds a cycle of a multiprocessor, of which 128 are the peak.
 BLOCK_BYTES, ALL_BYTES, MULTIPLY_ADDS = 40, 1400, 90
 #: Cycles that a layer takes next to its arithmetic, and those of a launch of its own in a graph.
 LAYER_CYCLES, LAUNCH_CYCLES = 400, 4000
