@@ -110,6 +110,12 @@ BAD = {
         "'1.5' is not a whole number 0 to 255; features in any numbers",
     ),
     "nan": ("label,a,b\ncat,nan,2\n", None, True, "line 2, column 2 ('a'): 'nan' is not a finite number"),
+    "nan last": (
+        "label,a,b\ncat,1,nan\n",
+        None,
+        True,
+        "'nan' is not a finite number; --data FILE.csv --label NAME takes",
+    ),
     "infinity": ("label,a,b\ncat,1e999,2\n", None, True, "line 2, column 2 ('a'): '1e999' is not a finite number"),
     "beyond float32": ("label,a,b\ncat,1e39,2\n", None, True, "'1e39' is not a finite number"),
     "too few cells": ("label,a,b\ncat,1\n", None, True, "line 2 has 2 cells where the lines before it have 3"),

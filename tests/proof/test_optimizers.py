@@ -1,5 +1,5 @@
-"""Every rung and peer with every optimizer and schedule: proven. By day each pair of rung, net, optimizer, schedule and
-batch; at night all of them.
+"""Every rung and peer with every optimizer and schedule, and with every layer and loss: proven. By day each pair of rung,
+net, optimizer, schedule and batch; at night all of them, and each layer and loss on each rung.
 """
 
 from __future__ import annotations
@@ -11,9 +11,29 @@ from rungs_here import CPU_PEERS, HERE, TEMPLATED
 from strategies import NARROW, ZOO
 
 from warpladder.config import TrainConfig
-from warpladder.nets import Net
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
-from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
+from warpladder.nets import (
+    ACTIVATIONS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    BatchNorm1d,
+    BatchNorm2d,
+    BCEWithLogitsLoss,
+    Conv2d,
+    CrossEntropyLoss,
+    Dropout,
+    Flatten,
+    HuberLoss,
+    L1Loss,
+    Layer,
+    Linear,
+    Loss,
+    MSELoss,
+    Net,
+    ReLU,
+    Residual,
+)
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
+from warpladder.optimizers.schedules import Constant, Cosine, OneCycle, Schedule, StepDecay
 from warpladder.proof import verify
 from warpladder.rungs.base import Rung
 
@@ -25,8 +45,9 @@ OPTIMIZERS: tuple[Optimizer, ...] = (
     Adam(1e-3),
     Adam(1e-2, betas=(0.8, 0.95), eps=1e-4, weight_decay=1e-2),
     AdamW(1e-3, weight_decay=0.1),
+    RMSprop(1e-3, alpha=0.9, momentum=0.5, weight_decay=1e-2),
 )
-SCHEDULES: tuple[Schedule, ...] = (Constant(), Cosine(warmup=1), StepDecay(every=1, gamma=0.5))
+SCHEDULES: tuple[Schedule, ...] = (Constant(), Cosine(warmup=1), StepDecay(every=1, gamma=0.5), OneCycle())
 BATCHES = (8, 1, None)
 
 
@@ -35,7 +56,9 @@ def cases() -> list:
     out, met = [], set()
     for i, rung in enumerate(RUNGS):
         for j, net in enumerate(NETS):
-            by_day = {(j + i) % len(OPTIMIZERS): ((i + 2 * j) % len(SCHEDULES), (i + j) % len(BATCHES))}
+            # there is one optimizer more than nets: the first net takes two
+            turns = (j, len(NETS)) if j == 0 else (j,)
+            by_day = {(i + t) % len(OPTIMIZERS): (t % len(SCHEDULES), (i + t + 1) % len(BATCHES)) for t in turns}
             for o, s, b in product(range(len(OPTIMIZERS)), range(len(SCHEDULES)), range(len(BATCHES))):
                 day = by_day.get(o) == (s, b) and (rung not in TEMPLATED or net in (NETS[0], NETS[2]))
                 if day:
@@ -57,3 +80,44 @@ def test_proven(rung: Rung, net: Net, optimizer: Optimizer, schedule: Schedule, 
     verdict = verify(rung.build, net, config, precision=rung.precision, transforms=rung.transforms)
     assert verdict.passed, verdict.reason
     assert verdict.error <= verdict.bound
+
+
+def with_layers(name: str, *layers: Layer | Residual, loss: Loss | None = None) -> Net:
+    """Small net on images with these layers after its convolution."""
+    first = Conv2d(out_channels=4, kernel_size=3, bias=False)
+    last = (Flatten(), Linear(out_features=3))
+    return Net(name, (2, 6, 6), (first, *layers, *last), CrossEntropyLoss() if loss is None else loss)
+
+
+def learning(loss: Loss) -> Net:
+    """Small net whose outputs are compared with its inputs by a loss."""
+    return Net(type(loss).__name__, (6,), (Linear(out_features=5), ReLU(), Linear(out_features=6)), loss)
+
+
+KINDS = (
+    *(with_layers(kind.__name__, kind()) for kind in ACTIVATIONS),
+    with_layers("averaged", AvgPool2d(2)), with_layers("globally averaged", ReLU(), AdaptiveAvgPool2d(1)),
+    with_layers("dropped", ReLU(), Dropout(0.3)), with_layers("normal", BatchNorm2d(), ReLU(), Flatten(), BatchNorm1d()),
+    with_layers("sums", Residual(Conv2d(out_channels=4, kernel_size=3, padding=1), ReLU()), ReLU()),
+    with_layers("smoothed", ReLU(), loss=CrossEntropyLoss(weight=(1.0, 2.0, 0.5), label_smoothing=0.1)),
+    *(learning(loss) for loss in (MSELoss(), L1Loss(), HuberLoss(delta=0.5), BCEWithLogitsLoss(pos_weight=(2.0,)))),
+)  # fmt: skip
+CONFIGS = (TrainConfig(batch_size=8, optimizer=OPTIMIZERS[-1], epochs=5), TrainConfig(batch_size=None, clip_norm=0.5))
+
+
+def kinds() -> list:
+    """Each layer and loss on each rung; by day each rung and each of them once."""
+    return [
+        pytest.param(rung, net, CONFIGS[(i + j) % 2], id=f"{rung.name}-{net.name}", marks=[] if i % len(KINDS) == j else [pytest.mark.nightly])
+        for i, rung in enumerate(RUNGS)
+        for j, net in enumerate(KINDS)
+    ]  # fmt: skip
+
+
+@pytest.mark.pairs
+@pytest.mark.parametrize(("rung", "net", "config"), kinds())
+def test_a_layer_or_loss_is_proven(rung: Rung, net: Net, config: TrainConfig) -> None:
+    if reason := rung.unsupported(net, config):
+        pytest.skip(reason)
+    verdict = verify(rung.build, net, config, precision=rung.precision, transforms=rung.transforms)
+    assert verdict.passed, verdict.reason

@@ -112,7 +112,10 @@ def _labels(path: Path, table: CsvTable) -> np.ndarray:
     is_label = (np.abs(column) <= _LARGEST_LABEL) & (column == np.floor(column))
     if not is_label.all():
         odd = column[~is_label][0]
-        raise DataError(f"{path}: the label column holds {odd:g}: labels are whole numbers, or names")
+        raise DataError(
+            f"{path}: the label column holds {odd:g}: labels are whole numbers, or names; numbers to "
+            "predict are read with --data FILE.csv --target NAME"
+        )
     return column.astype(np.int64)
 
 

@@ -17,6 +17,7 @@ from ..trainers.base import State, Trainer
 from .samples import Samples
 
 LEAST_RATE = 1e-6  # smallest adaptive rate, which ends the fit
+BLOCK = 1 << 16  # numbers of a block that is converted to float32
 
 
 class Fit:
@@ -165,8 +166,16 @@ class Fit:
 
 def _narrow(x: np.ndarray, net: Net) -> np.ndarray:
     """Features (samples, features) as float32 (samples, *in_shape). Raises `ValueError` if they leave its range."""
-    with np.errstate(over="ignore"):
-        found = np.ascontiguousarray(x, np.float32)
-    if not np.isfinite(found).all():
-        raise ValueError("X holds numbers beyond the range of float32, in which rungs train: scale the features")
+    found = x if x.dtype == np.float32 and x.flags.c_contiguous else np.empty(x.shape, np.float32)
+    rows = max(1, BLOCK // max(1, x.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for first in range(0, len(x), rows):  # block by block, which stays in the cache until it is checked
+            some = found[first : first + rows]
+            if found is not x:
+                some[...] = x[first : first + rows]
+            # a sum of finite numbers may overflow: only then each is asked
+            if not np.isfinite(some.sum()) and not np.isfinite(some).all():
+                raise ValueError(
+                    "X holds numbers beyond the range of float32, in which rungs train: scale the features"
+                )
     return found.reshape(-1, *net.in_shape)

@@ -23,8 +23,8 @@ from warpladder.ladder import find
 from warpladder.machine.peaks import CORES, TENSOR, Peaks
 from warpladder.machine.precision import PRECISIONS
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
-from warpladder.optimizers.schedules import Cosine, StepDecay
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
+from warpladder.optimizers.schedules import Cosine, OneCycle, StepDecay
 from warpladder.proof import verify
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
@@ -219,6 +219,8 @@ OPTIMIZERS = {
         momentum=0.9, nesterov=True, weight_decay=0.01, schedule=StepDecay(every=0.4, gamma=0.5)
     ),
     "adam by cosine": PLAIN.but(optimizer=Adam(0.02), schedule=Cosine(warmup=0.5, least=1e-3), epochs=2),
+    "rmsprop": PLAIN.but(optimizer=RMSprop(0.01, alpha=0.9, momentum=0.5, weight_decay=0.1), clip_norm=0.5),
+    "rmsprop by one cycle": PLAIN.but(optimizer=RMSprop(0.01, eps=1e-3), schedule=OneCycle(), epochs=2),
     "adamw by cosine": PLAIN.but(optimizer=AdamW(0.02, weight_decay=0.5), schedule=Cosine(warmup=0.5), epochs=2),
 }
 
@@ -313,7 +315,7 @@ def test_what_the_peers_have_no_step_for(monkeypatch: pytest.MonkeyPatch) -> Non
     net = nets.mlp((1, 8, 8))
     assert find("torch").unsupported(net, PLAIN.but(optimizer=Adagrad(0.1))) is None
     graphs = pytorch.TorchOptions(device="cuda", mode="graph")
-    assert "SGD, Adam and AdamW, not Adagrad" in str(
+    assert "SGD, Adam, AdamW and RMSprop, not Adagrad" in str(
         pytorch.unsupported(net, PLAIN.but(optimizer=Adagrad(0.1)), graphs)
     )
     monkeypatch.setattr(Adagrad, "slots", ("total",))
@@ -378,7 +380,11 @@ def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     assert not finer.passed and finer.reason.startswith(("update", "loss")), finer.reason
 
 
-@pytest.mark.parametrize("optimizer", [SGD(0.05, momentum=0.9), SGD(0.05), Adam(1e-3)], ids=["momentum", "SGD", "Adam"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [SGD(0.05, momentum=0.9), SGD(0.05), Adam(1e-3), RMSprop(1e-3)],
+    ids=["momentum", "SGD", "Adam", "RMSprop"],
+)
 @pytest.mark.parametrize("compiled", [False, True], ids=["graph", "compile"])
 def test_a_step_in_fp16_that_overflows_is_left_out_and_halves_the_scale(
     compiled: bool, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch

@@ -139,11 +139,11 @@ class _Rows:
             what += (
                 "; features in any numbers are taken where they are standardised (--scale-features, standardize=True)"
             )
-        elif column and column == last and cell[:1].isalpha():
-            what += ": if that is the label, put it into the first column, or name it with --label"
         elif cell.lower() in ("nan", "na", "null", "none", "?"):
             what += _GAPS
-        elif cell[:1].isalpha():
+        elif column and column == last and cell[:1].isalpha() and cell.lower() not in ("inf", "infinity"):
+            what += ": if that is the label, put it into the first column, or name it with --label"
+        elif cell[:1].isalpha() and cell.lower() not in ("inf", "infinity"):
             what += "; --data FILE.csv --label NAME takes columns of text"
         self._fail(row, column, what)
 

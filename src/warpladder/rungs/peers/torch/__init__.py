@@ -19,7 +19,7 @@ from ....trainers.base import State, Trainer
 from ...base import Rung
 from ...options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
 from .. import driver
-from .known import KNOWN
+from .known import CAPTURED, FUSED
 
 #: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and
 #: Fourier's forms among them.
@@ -141,10 +141,10 @@ def _images(net: Net, options: TorchOptions) -> str | None:
 def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
     """Reason why PyTorch lacks the optimizer; None if it has it. torch is loaded only for an unknown optimizer."""
     kind = type(config.optimizer)
-    if kind in KNOWN:
+    if kind in (FUSED if options.mode is None else CAPTURED):
         return None
     if options.mode is not None:
-        known = [each.__name__ for each in KNOWN]
+        known = [each.__name__ for each in CAPTURED]
         return f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not {kind.__name__}: leave the mode out"
     from .update import lacking
 

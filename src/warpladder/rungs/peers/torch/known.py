@@ -1,5 +1,6 @@
-"""Optimizers with fused kernels in torch.optim and an update in captured graphs; imports no torch."""
+"""Optimizers with fused kernels in torch.optim, and those with an update in captured graphs; imports no torch."""
 
-from ....optimizers import SGD, Adam, AdamW
+from ....optimizers import SGD, Adam, AdamW, RMSprop
 
-KNOWN = (SGD, Adam, AdamW)
+FUSED = (SGD, Adam, AdamW)
+CAPTURED = (*FUSED, RMSprop)

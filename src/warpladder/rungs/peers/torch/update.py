@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from ....config import TrainConfig
-from ....optimizers import SGD, Adam, AdamW, Optimizer
-from .known import KNOWN
+from ....optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
+from .known import FUSED
 
 Tensors = dict[str, torch.Tensor]
 
@@ -30,7 +30,7 @@ def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = Fa
     }
     how = {"foreach": True} if exact and isinstance(optimizer, Adam) else {"fused": True}
     made: torch.optim.Optimizer = getattr(torch.optim, name)(
-        params, **settings, **(how if type(optimizer) in KNOWN else {})
+        params, **settings, **(how if type(optimizer) in FUSED else {})
     )
     for p in params:
         p.grad = torch.zeros_like(p)
@@ -70,7 +70,8 @@ class GraphUpdate:
 
     def __init__(self, config: TrainConfig, compiled: bool, exact: bool = False) -> None:
         self.config, self.compiled, self.steady = config, compiled, config.steady
-        self.written = exact and isinstance(config.optimizer, Adam)
+        adam = exact and isinstance(config.optimizer, Adam)
+        self.written = adam or isinstance(config.optimizer, RMSprop)
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
         """Numbers (updates, columns) float32 of updates first..last-1: `Optimizer.numbers`; (rate, number) if fused."""
@@ -90,6 +91,12 @@ class GraphUpdate:
             torch._foreach_clamp_min_(grads, -clip)
         if self.config.clip_norm is not None:
             torch._foreach_mul_(grads, norm_factor(grads, self.config.clip_norm))
+        if isinstance(optimizer, RMSprop):  # torch.optim has no fused kernel
+            written, good = WrittenUpdate(optimizer, None, None), None if bad is None else bad == 0
+            for at, (p, g) in enumerate(zip(params, grads, strict=True)):
+                own = {name: held[at] for name, held in zip(optimizer.slots, slots, strict=True)}
+                written.change(p, g, own, row, good)
+            return
         if row is None and bad is None:
             self._steady_sgd(params, grads, slots)
             return
@@ -187,6 +194,8 @@ class WrittenUpdate:
         match self.optimizer:
             case SGD() as optimizer:
                 taken, kept = sgd(optimizer, p, g, slots, row)
+            case RMSprop() as optimizer:
+                taken, kept = rmsprop(optimizer, p, g, slots, row)
             case Adam() as optimizer:
                 assert row is not None
                 taken, kept = adam(optimizer, p, g, slots, row)
@@ -213,6 +222,19 @@ def sgd(
         kept["momentum_buffer"] = v
         g = g + optimizer.momentum * v if optimizer.nesterov else v
     return (optimizer.learning_rate if row is None else row[0]) * g, kept
+
+
+def rmsprop(
+    optimizer: RMSprop, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None
+) -> tuple[torch.Tensor, Tensors]:
+    """Step of RMSprop, to be subtracted, and the new slots."""
+    if optimizer.weight_decay:
+        g = g + optimizer.weight_decay * p
+    square = optimizer.alpha * slots["square_avg"] + (1 - optimizer.alpha) * g * g
+    kept, along = {"square_avg": square}, g / (square.sqrt() + optimizer.eps)
+    if optimizer.momentum:
+        along = kept["momentum_buffer"] = optimizer.momentum * slots["momentum_buffer"] + along
+    return (optimizer.learning_rate if row is None else row[0]) * along, kept
 
 
 def adam(

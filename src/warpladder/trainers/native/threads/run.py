@@ -25,6 +25,8 @@ from .barrier import atomic_add, atomic_load, atomic_store, barrier, own_clock, 
 
 #: sections, in their order; for each int whose value numba knows it would compile `run` once more
 PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = np.arange(5)
+#: team of a share that waits for no other thread; as ints they would compile `_blocks`, `run` and `barrier` once more
+NONE, ONE = np.arange(2)
 
 _read_view = reader(ActivationView)
 
@@ -155,11 +157,11 @@ def steps(worker, job_at):  # type: ignore[no-untyped-def]
         whole = BlockWork(0, mine, mine, parts, begin, 0, 0, i, inverse, settings)
         run(it, (PREPARE, PREPARE), whole, end, workers)
         if together:  # all samples, and this thread's parts of every instruction
-            _blocks(it, (0, size), whole, (end, worker, workers))
+            _blocks(it, (NONE, size), whole, (end, worker, workers))
         else:  # for each part a share of the samples
             for slot in range(mine, end):
                 work = BlockWork(slot, slot, 0, 1, begin, 0, 0, i, inverse, settings)
-                _blocks(it, share(size, slot, parts), work, (1, 0, 1))
+                _blocks(it, share(size, slot, parts), work, (ONE, NONE, ONE))
         if job[at.J_PREDICTS] != 0:
             break
         for part in range(mine, end):
