@@ -44,9 +44,11 @@ def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
     ],
 )
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, name: str, pool: bool, precision: str) -> None:
-    """Not in fp16 with images far apart and a pool: a channel's scale is that of all images of a rectangle."""
+    """Not with images far apart before a pool: a channel has one scale in a rectangle of several images, and where the
+    pool hides the large one, what is left is below its last bits. The general kernels have that limit too.
+    """
     for kind in KINDS if precision != "bf16" else ("normal", "positive"):
-        if (kind, precision) != ("far apart", "fp16"):
+        if kind != "far apart" or (precision == "fp32" and not pool):
             for offset in (0, 1):
                 prove(device, Asked(*SHAPES[name], precision, kind, offset), pool, seed=1)
 
@@ -123,7 +125,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "a class's taps of the next": ("fp32", (("const int i0 = BACK ? first_tap(b0, S, P)", "const int i0 = BACK ? first_tap(b0 + 1, S, P)"),), "normal"),
     "a turn of warps left out": ("fp32", (("turn = 0; turn < TURNS; ++turn) value", "turn = 1; turn < TURNS; ++turn) value"),), "normal"),
     "a bias's sum without one warp": ("fp32", (("each = 0; each < WARPS; ++each", "each = 1; each < WARPS; ++each"),), "normal"),
-    "a pool's gradient to every pixel": ("fp32", (("kept && place[i] == (row & 1) * 2 + (column & 1)", "kept"),), "normal"),
+    "a pool's gradient to every pixel": ("fp32", (("(two & 255u) == place", "(two & 255u) < 4"),), "normal"),
     "the scale of weights not removed, of one half": ("fp16", (("SCALED<FORMAT> ? scales[o0 + i] : 1.0f", "UP"),), "normal"),
 }  # fmt: skip
 #: Who is refused for every change; .ci/run has half of the others, and the night all.

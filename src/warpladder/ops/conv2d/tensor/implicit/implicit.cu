@@ -9,6 +9,7 @@
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "implicit.cuh"
+#include "tap.cuh"
 
 // of a patch's rows, or of the halo in shared memory: columns of a parity (modulo STEP) lie next to each other, so that
 // neighbours in y are neighbours there, whatever the stride.
@@ -20,66 +21,15 @@ struct HaloShape {
         PITCH = STEP * PART;
 };
 
-// Sums of 16 MT pixels and 8 NT outputs of a warp: one tap of a plane's channels. rows: of the lane's addresses of A;
-// own: of its pixels. Sums leave the tensor cores at once, times what inverts the pixels' scales.
-template <int FORMAT, int CHANNELS, int MT, int NT>
-__device__ __forceinline__ void multiply_tap(float (&sum)[MT][NT][4], const Lines<FORMAT, CHANNELS>& tile, int offset,
-    const int (&rows)[MT], const int (&own)[MT][2], const uint4* weights) {
-    constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, STEPS = CHANNELS / 16, CHUNKS = CHANNELS / 8,
-        STRIDE = COPIES * CHUNKS + 1, TOGETHER = 2;
-    unsigned a[COPIES][STEPS][MT][4];
-    float back[MT][2];
-#pragma unroll
-    for (int i = 0; i < MT; ++i) {
-#pragma unroll
-        for (int copy = 0; copy < COPIES; ++copy)
-#pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-                load_matrices(a[copy][step][i], tile.at(copy, rows[i] + offset, 2 * step + threadIdx.x % 32 / 16));
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-            back[i][half] = SCALED<FORMAT> ? *tile.inverse_scale(own[i][half] + offset) : 1.0f;
-    }
-#pragma unroll
-    for (int j = 0; j < NT; j += TOGETHER) {
-        unsigned b[COPIES][STEPS][4];
-#pragma unroll
-        for (int copy = 0; copy < COPIES; ++copy)
-#pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-                load_matrices(b[copy][step], weights + 8 * j * STRIDE + copy * CHUNKS + 2 * step);
-        float part[MT][TOGETHER][4] = {};
-#pragma unroll
-        for (int step = 0; step < STEPS; ++step)
-#pragma unroll
-            // al bh, ah bl, ah bh: the small ones first
-            for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
-#pragma unroll
-                for (int e = 0; e < TOGETHER; ++e) {
-                    const unsigned right[2] = {b[product == 1][step][2 * e], b[product == 1][step][2 * e + 1]};
-#pragma unroll
-                    for (int i = 0; i < MT; ++i) mma_step<FORMAT>(part[i][e], a[product == 0][step][i], right);
-                }
-#pragma unroll
-        for (int i = 0; i < MT; ++i)
-#pragma unroll
-            for (int e = 0; e < TOGETHER; ++e)
-#pragma unroll
-                for (int l = 0; l < 4; ++l) {
-                    float& to = sum[i][j + e][l];
-                    to = SCALED<FORMAT> ? fmaf(part[i][e][l], back[i][l / 2], to) : to + part[i][e][l];
-                }
-    }
-}
-
 // x: (n, C, H, W), the image that is read; relu, pool_argmax: see Pixels. packed: of implicit_pack.cu. y: (n, O, OH,
 // OW); POOL: after ReLU and a 2 x 2 pool, (n, O, OH / 2, OW / 2), and argmax as y. relu_mask: null, or as y: y is 0
 // where relu_mask is not above 0. K, S, P: window, stride and padding; BACK: of the convolution from y to x. FEW:
 // terms are (channel, tap). A block has IMAGES x ROWS x COLUMNS pixels (of y, or of q) and BN outputs, and UPON x
-// ACROSS warps, each with MT times 16 pixels. TOGETHER: planes of a stage. x counts rectangles, y BN outputs.
+// ACROSS warps, each with MT times 16 pixels. DEEP times as many warps share the planes of a stage, TOGETHER. x
+// counts rectangles, y BN outputs.
 template <int FORMAT, bool BACK, bool FEW, int GRADIENT, bool POOL, int C, int H, int W, int O, int OH, int OW, int K,
-    int S, int P, int IMAGES, int ROWS, int COLUMNS, int BN, int UPON, int ACROSS, int MT, int TOGETHER>
-__global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
+    int S, int P, int IMAGES, int ROWS, int COLUMNS, int BN, int UPON, int ACROSS, int DEEP, int MT, int TOGETHER>
+__global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implicit(
     const float* __restrict__ x, const float* __restrict__ relu, const unsigned char* __restrict__ pool_argmax,
     const uint4* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ relu_mask,
     float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int has_relu
@@ -90,8 +40,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
     using Tile = Lines<FORMAT, CHANNELS>;
     constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16,
         EACH = 32 / CHUNKS;
-    constexpr int WARPS = UPON * ACROSS, THREADS = 32 * WARPS, BM = 16 * MT * UPON, COUNT = IMAGES * ROWS * COLUMNS,
-        NT = BN / ACROSS / 8;
+    constexpr int WARPS = UPON * ACROSS * DEEP, THREADS = 32 * WARPS, BM = 16 * MT * UPON,
+        COUNT = IMAGES * ROWS * COLUMNS, NT = BN / ACROSS / 8;
     constexpr int BROUGHT = FEW ? BM : IMAGES * Halo::HIGH * Halo::PITCH, PANEL = BN * STRIDE;
     constexpr int SIDE = BACK ? S : 1, CLASSES = SIDE * SIDE;
     // of a stage, in units of 16 bytes
@@ -101,7 +51,11 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
     constexpr int OUT_ROWS = ROWS * SIDE, OUT_COLUMNS = COLUMNS * SIDE, OUT = IMAGES * OUT_ROWS * OUT_COLUMNS,
         OUT_PITCH = over(OUT, 16) * 16 + 4;
     static_assert(COUNT <= BM && NT % 2 == 0 && BN % (8 * ACROSS) == 0);
-    constexpr int GROUPS = over(BROUGHT, EACH), TURNS = over((FEW ? 1 : TOGETHER) * GROUPS, WARPS),
+    // windows of a pool that the halo touches, if they are brought
+    constexpr bool WINDOWS = GRADIENT == POOLED;
+    constexpr int DOWN_WINDOWS = Halo::HIGH / 2 + 1, ALONG_WINDOWS = Halo::WIDE / 2 + 1;
+    constexpr int GROUPS = over(WINDOWS ? IMAGES * DOWN_WINDOWS * ALONG_WINDOWS : BROUGHT, EACH),
+        TURNS = over((FEW ? 1 : TOGETHER) * GROUPS, WARPS),
         HELD = STAGES > 1 ? TURNS : over(TURNS, over(TURNS, 6));
     static_assert(STAGES == 1 || (TURNS <= 6 && !FEW));
 
@@ -134,11 +88,17 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
 
     // A warp brings EACH pixels of a plane at a time; the lanes of one have eight channels each.
     const int chunk = lane / EACH;
-    const Pixels<GRADIENT, C, H, W> pixels{x, relu, pool_argmax, n};
-    const auto read = [&](float (&held)[8], int stage, int turn) {
+    const Pixels<GRADIENT, C, H, W> pixels{x, relu, n};
+    const Windows<C, H, W> windows{x, pool_argmax, n};
+    const auto read = [&](float (&held)[8], unsigned (&places)[2], int stage, int turn) {
         const int item = warp + turn * WARPS, plane = item / GROUPS, pixel = item % GROUPS * EACH + lane % EACH;
         const int first = (stage * TOGETHER + plane) * CHANNELS + 8 * chunk;
-        if constexpr (!FEW) {
+        if constexpr (WINDOWS) {
+            const int image = pixel / (DOWN_WINDOWS * ALONG_WINDOWS), row = pixel / ALONG_WINDOWS % DOWN_WINDOWS,
+                column = pixel % ALONG_WINDOWS;
+            windows.read(held, places, plane < TOGETHER && image < IMAGES && first < C ? image0 + image : n,
+                (read_row >> 1) + row, (read_column >> 1) + column, min(first, C - 1));
+        } else if constexpr (!FEW) {
             // in the order of memory: `pixel` counts columns of the image, which lie sorted by parity
             const int image = pixel / (Halo::HIGH * Halo::PITCH), row = pixel / Halo::PITCH % Halo::HIGH,
                 column = pixel % Halo::PITCH;
@@ -152,7 +112,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
         patch.read(held, image0 + image, read_row + row * S, read_column + column * S,
             pixel < COUNT && row0 + row < OH && column0 + column < OW);
     };
-    const auto put = [&](float (&held)[8], int step, int plane, int pixel) {
+    const auto put = [&](float (&held)[8], const unsigned (&places)[2], int step, int plane, int pixel) {
         const Tile tile{shared + step % BUFFERS * STAGE + WEIGHTS + plane * (BROUGHT * STRIDE)};
         float back = 1.0f;
         if constexpr (SCALED<FORMAT>) {
@@ -160,19 +120,38 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
             scale_all(held, power_of_two(exponent));
             back = power_of_two(254u - exponent) * DOWN;
         }
+        if constexpr (WINDOWS) {
+            const int image = pixel / (DOWN_WINDOWS * ALONG_WINDOWS),
+                row = pixel / ALONG_WINDOWS % DOWN_WINDOWS * 2 - (read_row & 1),
+                column = pixel % ALONG_WINDOWS * 2 - (read_column & 1);
+            if (plane >= TOGETHER || image >= IMAGES) return;
+            const Eight<FORMAT> eight(held);
+#pragma unroll
+            for (int place = 0; place < 4; ++place) {
+                const int r = row + place / 2, c = column + place % 2;
+                if (static_cast<unsigned>(r) >= static_cast<unsigned>(Halo::HIGH)
+                    || static_cast<unsigned>(c) >= static_cast<unsigned>(Halo::WIDE)) continue;
+                const int at = (image * Halo::HIGH + r) * Halo::PITCH + c;
+                unsigned wanted[4];
+                masks_of(wanted, places, place);
+                tile.put(eight, wanted, at, chunk);
+                if (SCALED<FORMAT> && chunk == 0) *tile.inverse_scale(at) = back;
+            }
+            return;
+        }
         if (plane >= TOGETHER || pixel >= BROUGHT) return;
         const int at = FEW || Halo::STEP == 1 ? pixel : pixel - pixel % Halo::PITCH
             + pixel % Halo::PITCH % Halo::STEP * Halo::PART + pixel % Halo::PITCH / Halo::STEP;
         tile.put(Eight<FORMAT>(held), at, chunk);
         if (SCALED<FORMAT> && chunk == 0) *tile.inverse_scale(at) = back;
     };
-    const auto put_turn = [&](float (&held)[8], int step, int turn) {
+    const auto put_turn = [&](float (&held)[8], const unsigned (&places)[2], int step, int turn) {
         const int item = warp + turn * WARPS;
-        put(held, step, item / GROUPS, item % GROUPS * EACH + lane % EACH);
+        put(held, places, step, item / GROUPS, item % GROUPS * EACH + lane % EACH);
     };
 
     // Rows of this warp's fragments: what the first tap reads, and for its own pixels where their scales are.
-    const int m0 = warp / ACROSS * (16 * MT), n0 = warp % ACROSS * (8 * NT);
+    const int m0 = warp / ACROSS % UPON * (16 * MT), n0 = warp % ACROSS * (8 * NT), deep = warp / (UPON * ACROSS);
     const auto row_of = [&](int pixel) {
         if (FEW) return pixel;
         if (pixel >= COUNT) return 0;
@@ -187,16 +166,17 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
     }
 
     float held[HELD][8], sum[MT][NT][4];
+    unsigned places[HELD][2];  // of windows alone
     copy_weights(0);
     if constexpr (STAGES > 1)
 #pragma unroll
-        for (int turn = 0; turn < HELD; ++turn) read(held[turn], 0, turn);
+        for (int turn = 0; turn < HELD; ++turn) read(held[turn], places[turn], 0, turn);
 #pragma unroll 1
     for (int step = 0; step < CLASSES * STAGES; ++step) {
         const int phase = step / STAGES, stage = step % STAGES, b0 = phase / SIDE, b1 = phase % SIDE;
         if constexpr (STAGES > 1) {
 #pragma unroll
-            for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], step, turn);
+            for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], places[turn], step, turn);
         } else if (FEW) {
 #pragma unroll 1
             for (int plane = 0; plane < PLANES; ++plane) {
@@ -207,16 +187,16 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
                     for (int turn = 0; turn < HELD; ++turn) read_patch(held[turn], patch, first + turn);
 #pragma unroll
                     for (int turn = 0; turn < HELD; ++turn)
-                        put(held[turn], 0, plane, (warp + (first + turn) * WARPS) * EACH + lane % EACH);
+                        put(held[turn], places[turn], 0, plane, (warp + (first + turn) * WARPS) * EACH + lane % EACH);
                 }
             }
         } else if (step == 0) {
 #pragma unroll 1
             for (int first = 0; first < TURNS; first += HELD) {
 #pragma unroll
-                for (int turn = 0; turn < HELD; ++turn) read(held[turn], 0, first + turn);
+                for (int turn = 0; turn < HELD; ++turn) read(held[turn], places[turn], 0, first + turn);
 #pragma unroll
-                for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], 0, first + turn);
+                for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], places[turn], 0, first + turn);
             }
         }
         if (STAGES > 1 || step == 0) {
@@ -226,7 +206,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
         if (STAGES > 1 && step + 1 < CLASSES * STAGES) {
             copy_weights(step + 1);
 #pragma unroll
-            for (int turn = 0; turn < HELD; ++turn) read(held[turn], (step + 1) % STAGES, turn);
+            for (int turn = 0; turn < HELD; ++turn) read(held[turn], places[turn], (step + 1) % STAGES, turn);
         }
         if (stage == 0)
 #pragma unroll
@@ -249,7 +229,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
                     : BACK ? (reach(b0, S, P) - i / S - Halo::LOW) * Halo::PITCH + reach(b1, S, P) - j / S - Halo::LOW
                            : i * Halo::PITCH + j % Halo::STEP * Halo::PART + j / Halo::STEP;
 #pragma unroll 1
-                for (int plane = 0; plane < planes; ++plane)
+                for (int plane = deep; plane < planes; plane += DEEP)
                     multiply_tap<FORMAT, CHANNELS, MT, NT>(sum, tile, plane * BROUGHT + offset, rows, own,
                         weights + (plane * TAPS + i * K + j) * PANEL);
             }
@@ -263,7 +243,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
                 const int pixel = m0 + 16 * i + 8 * half + g, image = pixel / (ROWS * COLUMNS),
                     row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
                 float* to = sums + (image * OUT_ROWS + row * SIDE + b0) * OUT_COLUMNS + column * SIDE + b1
-                    + (n0 + 2 * t) * OUT_PITCH;
+                    + (deep * BN + n0 + 2 * t) * OUT_PITCH;
                 if (pixel < COUNT)
 #pragma unroll
                     for (int j = 0; j < NT; ++j)
@@ -282,6 +262,12 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
     y += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
     if (POOL && argmax != nullptr) argmax += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
     if (relu_mask != nullptr) relu_mask += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
+    const auto whole = [&](const float* from) {  // the sum of all of DEEP
+        float sum = from[0];
+#pragma unroll
+        for (int d = 1; d < DEEP; ++d) sum += from[d * BN * OUT_PITCH];
+        return sum;
+    };
 #pragma unroll 1
     for (int first = threadIdx.x; first < BN * EVERY; first += THREADS * PER) {
         int target[PER];
@@ -306,8 +292,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
                 + column * UNIT;
             const float scale = ends[output], add = ends[BN + output];
             if constexpr (POOL) {
-                const float four[4] = {fmaf(from[0], scale, add), fmaf(from[1], scale, add),
-                    fmaf(from[OUT_COLUMNS], scale, add), fmaf(from[OUT_COLUMNS + 1], scale, add)};
+                const float four[4] = {fmaf(whole(from), scale, add), fmaf(whole(from + 1), scale, add),
+                    fmaf(whole(from + OUT_COLUMNS), scale, add), fmaf(whole(from + OUT_COLUMNS + 1), scale, add)};
                 store_best(best_of(four), y, argmax, target[e]);
             } else {
                 const auto finish = [&](float sum, float mask) {
@@ -315,11 +301,14 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS, 1) convolve_implicit(
                     return (has_relu && value < 0.0f) || (relu_mask != nullptr && !(mask > 0.0f)) ? 0.0f : value;
                 };  // NaN passes
                 if constexpr (V == 4) {
-                    const float4 four = *reinterpret_cast<const float4*>(from);
+                    float4 four = *reinterpret_cast<const float4*>(from);
+#pragma unroll
+                    for (int d = 1; d < DEEP; ++d)
+                        four = four + *reinterpret_cast<const float4*>(from + d * BN * OUT_PITCH);
                     store_four(y + target[e], make_float4(finish(four.x, under[e].x), finish(four.y, under[e].y),
                         finish(four.z, under[e].z), finish(four.w, under[e].w)), V, wide);
                 } else {
-                    y[target[e]] = finish(from[0], under[e].x);
+                    y[target[e]] = finish(whole(from), under[e].x);
                 }
             }
         }

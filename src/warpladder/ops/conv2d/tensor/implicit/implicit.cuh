@@ -36,42 +36,75 @@ struct Corner {
     int image, row, column;
 };
 
-// Images (n, C, H, W). relu, argmax: what GRADIENT reads with the images.
+// Images (n, C, H, W). relu: what MASKED reads with the images.
 template <int GRADIENT, int C, int H, int W>
 struct Pixels {
     const float* x;
     const float* relu;
-    const unsigned char* argmax;
     int n;
 
     // Channels first to first + 7 of a pixel, first below C; zeros outside. Every load has an address: none waits for
     // another.
     __device__ __forceinline__ void read(float (&out)[8], int image, int row, int column, int first) const {
-        constexpr int HIGH = GRADIENT == POOLED ? H / 2 : H, WIDE = GRADIENT == POOLED ? W / 2 : W,
-            PLANE = HIGH * WIDE;
-        const int down = GRADIENT == POOLED ? row >> 1 : row, along = GRADIENT == POOLED ? column >> 1 : column;
-        const bool there = static_cast<unsigned>(down) < static_cast<unsigned>(HIGH)
-            && static_cast<unsigned>(along) < static_cast<unsigned>(WIDE) && image < n;
-        const long long at = there ? (static_cast<long long>(image) * C + first) * PLANE + down * WIDE + along : 0;
+        const bool there = static_cast<unsigned>(row) < static_cast<unsigned>(H)
+            && static_cast<unsigned>(column) < static_cast<unsigned>(W) && image < n;
+        const long long at = there ? (static_cast<long long>(image) * C + first) * (H * W) + row * W + column : 0;
         const auto wanted = [&](int i) { return C % 8 == 0 || first + i < C; };
-        int place[8];
         float under[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            const int next = wanted(i) ? i * PLANE : 0;
+            const int next = wanted(i) ? i * (H * W) : 0;
             out[i] = __ldg(x + at + next);
             if constexpr (GRADIENT == MASKED) under[i] = __ldg(relu + at + next);
-            if constexpr (GRADIENT == POOLED) place[i] = __ldg(argmax + at + next);
         }
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             bool kept = there && wanted(i);
             if constexpr (GRADIENT == MASKED) kept = kept && under[i] > 0.0f;
-            if constexpr (GRADIENT == POOLED) kept = kept && place[i] == (row & 1) * 2 + (column & 1);
             out[i] = kept ? out[i] : 0.0f;
         }
     }
 };
+
+// Windows of a 2 x 2 pool over images (n, C, H, W): its gradient and the argmax (pooled.cuh).
+template <int C, int H, int W>
+struct Windows {
+    const float* pooled;
+    const unsigned char* argmax;
+    int n;
+
+    // Channels first to first + 7 of a window, first below C: the gradient, 0 for no pixel, and four places in a word.
+    __device__ __forceinline__ void read(float (&out)[8], unsigned (&places)[2], int image, int row, int column,
+        int first) const {
+        constexpr int HIGH = H / 2, WIDE = W / 2;
+        const bool there = static_cast<unsigned>(row) < static_cast<unsigned>(HIGH)
+            && static_cast<unsigned>(column) < static_cast<unsigned>(WIDE) && image < n;
+        const long long at = there ? (static_cast<long long>(image) * C + first) * (HIGH * WIDE) + row * WIDE + column
+            : 0;
+        unsigned place[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int next = C % 8 == 0 || first + i < C ? i * (HIGH * WIDE) : 0;
+            out[i] = __ldg(pooled + at + next);
+            place[i] = __ldg(argmax + at + next);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            out[i] = there && (C % 8 == 0 || first + i < C) && place[i] < 4 ? out[i] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            places[i] = place[4 * i] | place[4 * i + 1] << 8 | place[4 * i + 2] << 16 | place[4 * i + 3] << 24;
+    }
+};
+
+// Masks, for two 16 bits each, of those of eight numbers whose place is `place`.
+__device__ __forceinline__ void masks_of(unsigned (&wanted)[4], const unsigned (&places)[2], unsigned place) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const unsigned two = places[i / 2] >> 16 * (i % 2);
+        wanted[i] = ((two & 255u) == place ? 0xffffu : 0u) | ((two >> 8 & 255u) == place ? 0xffff0000u : 0u);
+    }
+}
 
 // Eight terms (channel, tap) of a patch, from number `first` on, of images (n, C, H, W) under K x K taps.
 template <int C, int H, int W, int K>

@@ -48,7 +48,7 @@ class ImplicitPass:
         name = f"convolve_implicit<{self.kind.name}, {', '.join(map(str, (*numbers, *shape.window, *tile)))}>"
         masks, pools = second if gradient == MASKED else None, second if gradient == POOLED else None
         arrays = x, masks, pools, self.packed, bias, mask, y, argmax
-        block, shared = 32 * tile.upon * tile.across, problem.shared(tile)
+        block, shared = 32 * tile.warps, problem.shared(tile)
         kernel = self.device.kernel(SOURCE, name)
         return kernel.bind(problem.blocks(tile), block, *arrays, n, int(relu), shared=shared)
 

@@ -25,15 +25,20 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
     using OfX = Lines<FORMAT, CHANNELS>;
     using OfY = Lines<FORMAT, OUTPUTS>;
     constexpr int COPIES = OfX::COPIES, WARPS = UPON * ACROSS * TURNS, THREADS = 32 * WARPS, TAPS = FEW ? 1 : K * K,
-        TERMS = FEW ? C * K * K : C, SIXTEENS = CHANNELS / 16, ITEMS = TAPS * SIXTEENS, EACH = over(ITEMS, ACROSS),
+        SIXTEENS = CHANNELS / 16, ITEMS = TAPS * SIXTEENS, EACH = over(ITEMS, ACROSS),
         MT = OUTPUTS / 16 / UPON, STEPS = 2;
     constexpr int COUNT = IMAGES * ROWS * COLUMNS, ROOM = over(COUNT, DEPTH) * DEPTH;
     constexpr int READ_HIGH = (ROWS - 1) * S + K, READ_WIDE = (COLUMNS - 1) * S + K, PART = over(READ_WIDE, S),
         PITCH = S * PART, BROUGHT = FEW ? ROOM : IMAGES * READ_HIGH * PITCH;
     // pixels that a warp brings at a time, and turns in which all warps bring a rectangle
-    constexpr int EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS, TURNS_X = over(BROUGHT, EACH_X * WARPS),
-        TURNS_Y = over(ROOM, EACH_Y * WARPS);
-    constexpr int BANDS = over(OH, ROWS), STRIPES = over(OW, COLUMNS), WIDTH = 16 * ITEMS + 4;
+    constexpr int EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS, TURNS_X = over(BROUGHT, EACH_X * WARPS);
+    // of dy; or, of a pool's gradient, its windows, whose pixels are in one rectangle
+    constexpr bool WINDOWS = GRADIENT == POOLED;
+    constexpr int DOWN_WINDOWS = ROWS / 2, ALONG_WINDOWS = COLUMNS / 2,
+        TURNS_Y = over(WINDOWS ? IMAGES * DOWN_WINDOWS * ALONG_WINDOWS : ROOM, EACH_Y * WARPS);
+    static_assert(!WINDOWS || (ROWS % 2 == 0 && COLUMNS % 2 == 0));
+    constexpr int BANDS = over(WINDOWS ? OH / 2 * 2 : OH, ROWS), STRIPES = over(WINDOWS ? OW / 2 * 2 : OW, COLUMNS),
+        WIDTH = 16 * ITEMS + 4;
 
     // Shared memory: both tiles, and in their place afterwards the sums of all turns.
     extern __shared__ uint4 shared[];
@@ -50,12 +55,17 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
         const int image = pixel / (ROWS * COLUMNS), row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
         seen[pixel] = FEW ? pixel : pixel < COUNT ? (image * READ_HIGH + row * S) * PITCH + column : 0;
     }
+    if constexpr (WINDOWS)  // pixels beyond the last window
+        for (int i = threadIdx.x; i < (ROOM - COUNT) * OfY::STRIDE; i += THREADS)
+            tile_y.chunks[COUNT * OfY::STRIDE + i] = make_uint4(0, 0, 0, 0);
     for (int i = threadIdx.x; i < CHANNELS + OUTPUTS; i += THREADS) largest[i] = 0;
     for (int i = threadIdx.x; i < WARPS * OUTPUTS; i += THREADS) bias[i / OUTPUTS][i % OUTPUTS] = 0.0f;
 
     const int first_x = lane / EACH_X * 8, first_y = lane / EACH_Y * 8;  // this lane's channels of x and outputs
-    const Pixels<STORED, C, H, W> of_x{x, nullptr, nullptr, n};
-    const Pixels<GRADIENT, O, OH, OW> of_y{dy, relu, pool_argmax, n};
+    const Pixels<STORED, C, H, W> of_x{x, nullptr, n};
+    const Pixels<GRADIENT, O, OH, OW> of_y{dy, relu, n};
+    const Windows<O, OH, OW> windows{dy, pool_argmax, n};
+    unsigned places[TURNS_Y][2];  // of windows alone
     float held_x[TURNS_X][8], held_y[TURNS_Y][8];
     const auto read = [&](int piece) {
         const int column0 = piece % STRIPES * COLUMNS, row0 = piece / STRIPES % BANDS * ROWS,
@@ -80,8 +90,15 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
         }
 #pragma unroll
         for (int turn = 0; turn < TURNS_Y; ++turn) {
-            const int pixel = EACH_Y * (warp + turn * WARPS) + lane % EACH_Y, image = pixel / (ROWS * COLUMNS),
-                row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
+            const int pixel = EACH_Y * (warp + turn * WARPS) + lane % EACH_Y;
+            if constexpr (WINDOWS) {
+                const int image = pixel / (DOWN_WINDOWS * ALONG_WINDOWS);
+                windows.read(held_y[turn], places[turn], image < IMAGES && o0 + first_y < O ? image0 + image : n,
+                    row0 / 2 + pixel / ALONG_WINDOWS % DOWN_WINDOWS, column0 / 2 + pixel % ALONG_WINDOWS,
+                    min(o0 + first_y, O - 1));
+                continue;
+            }
+            const int image = pixel / (ROWS * COLUMNS), row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
             const bool there = pixel < COUNT && o0 + first_y < O && row0 + row < OH;
             of_y.read(held_y[turn], there ? image0 + image : n, row0 + row, column0 + column, o0 + first_y);
         }
@@ -124,7 +141,19 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
 #pragma unroll
         for (int turn = 0; turn < TURNS_Y; ++turn) {
             const int pixel = EACH_Y * (warp + turn * WARPS) + lane % EACH_Y;
-            if (pixel < ROOM) tile_y.put(scales_y.of(held_y[turn]), pixel, first_y / 8);
+            if constexpr (WINDOWS) {
+                const int image = pixel / (DOWN_WINDOWS * ALONG_WINDOWS);
+                if (image >= IMAGES) continue;
+                const int at = (image * ROWS + pixel / ALONG_WINDOWS % DOWN_WINDOWS * 2) * COLUMNS
+                    + pixel % ALONG_WINDOWS * 2;
+                const Eight<FORMAT> eight = scales_y.of(held_y[turn]);
+#pragma unroll
+                for (int place = 0; place < 4; ++place) {
+                    unsigned wanted[4];
+                    masks_of(wanted, places[turn], place);
+                    tile_y.put(eight, wanted, at + place / 2 * COLUMNS + place % 2, first_y / 8);
+                }
+            } else if (pixel < ROOM) tile_y.put(scales_y.of(held_y[turn]), pixel, first_y / 8);
         }
     };
 
@@ -232,6 +261,20 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
     __syncthreads();
     constexpr int PADDED = over(C, 4) * 4, ALL = K * K * PADDED;
     part += static_cast<long long>(blockIdx.x) * O * ALL;
+    if constexpr (!FEW && C % 4 == 0) {
+#pragma unroll 4
+        for (int i = threadIdx.x; i < OUTPUTS * 4 * ITEMS; i += THREADS) {
+            const int output = o0 + i / (4 * ITEMS), at = i % (4 * ITEMS) * 4, channel = c0 + at % CHANNELS;
+            if (output >= O || channel >= C) continue;
+            const float* from = sums + (output - o0) * WIDTH + at;
+            float4 value = *reinterpret_cast<const float4*>(from);
+#pragma unroll
+            for (int turn = 1; turn < TURNS; ++turn)
+                value = value + *reinterpret_cast<const float4*>(from + turn * OUTPUTS * WIDTH);
+            *reinterpret_cast<float4*>(part + static_cast<long long>(output) * ALL + at / CHANNELS * C + channel) =
+                value;
+        }
+    } else
 #pragma unroll 4
     for (int i = threadIdx.x; i < OUTPUTS * 16 * ITEMS; i += THREADS) {
         const int output = o0 + i / (16 * ITEMS), at = i % (16 * ITEMS), term = c0 + at % CHANNELS;

@@ -18,9 +18,10 @@ from ..formats import FactorFormat
 PLANE, TURNS, THREADS = 32, 6, 256
 #: Below so many channels the terms of a patch are (channel, tap).
 FEW = 8
-#: Cycles: of a block apart from its work, of a wait for a stage, of a multiprocessor for 16 x 8 sums of a k16 step, and
-#: for eight numbers that a lane brings; bytes a cycle of weights: assumed.
-BLOCK, WAIT, MMA, BRING, BYTES = 3000, 1200, 2.2, 1.6, 48
+#: Cycles, fitted to 180 timed plans (docs/notes/tensor-conv2d.md): of a block, of a stage's wait and of loads that are
+#: on their way together; of a multiprocessor for 16 x 8 sums of a k16 step with BUSY warps, and for eight numbers that
+#: a lane brings, HALVES times as many where they have scales; bytes and written numbers a cycle.
+BLOCK, WAIT, LOADS, MMA, BUSY, BRING, HALVES, BYTES, OUT = 100, 90, 1700, 2.6, 8, 2.4, 1.4, 300, 4.3
 
 
 def plane(channels: int) -> int:
@@ -59,6 +60,7 @@ class ImplicitShape:
     window : of the convolution; if `back`, of the one from `written` to `read`.
     back : True for dx, which reads the gradient of y.
     pool : True if a 2 x 2 pool follows.
+    pooled : True if the image that is read is the gradient of a 2 x 2 pool.
     """
 
     read: Image
@@ -66,11 +68,12 @@ class ImplicitShape:
     window: ConvWindow
     back: bool = False
     pool: bool = False
+    pooled: bool = False
 
     @property
     def reversed(self) -> ImplicitShape:
         """Shape of dx."""
-        return ImplicitShape(self.written, self.read, self.window, True)
+        return ImplicitShape(self.written, self.read, self.window, True, pooled=self.pool)
 
     @property
     def few(self) -> bool:
@@ -110,6 +113,13 @@ class ImplicitShape:
             return at.images * (at.rows + far - low) * (at.columns + far - low)
         return at.images * ((at.rows - 1) * s + k) * ceil_div((at.columns - 1) * s + k, s) * s
 
+    def items(self, at: Rectangle, pixels: int) -> int:
+        """Pixels, or windows of a pool's gradient, that lanes bring of a plane."""
+        if not self.pooled:
+            return self.brought(at, pixels)
+        reach = (self.window.stride - 1 + self.window.padding) // self.window.stride - nearest(self.window)
+        return at.images * ((at.rows + reach) // 2 + 1) * ((at.columns + reach) // 2 + 1)
+
     def packed(self, bn: int, kind: FactorFormat) -> int:
         """Bytes of the packed weights and their inverse scales."""
         outputs = ceil_div(self.written[0], bn) * bn
@@ -117,7 +127,7 @@ class ImplicitShape:
 
 
 class ImplicitTile(NamedTuple):
-    """Tile of a block: its rectangle, outputs, warps down and across, 16 pixels of each, and planes of a stage."""
+    """Tile of a block: its rectangle, outputs, warps down, across and deep, 16 pixels of each, planes of a stage."""
 
     images: int
     rows: int
@@ -125,6 +135,7 @@ class ImplicitTile(NamedTuple):
     bn: int
     upon: int
     across: int
+    deep: int
     mt: int
     together: int
 
@@ -135,6 +146,10 @@ class ImplicitTile(NamedTuple):
     @property
     def pixels(self) -> int:
         return 16 * self.upon * self.mt
+
+    @property
+    def warps(self) -> int:
+        return self.upon * self.across * self.deep
 
 
 def rectangles(n: int, made: tuple[int, int], most: int, step: int) -> Iterator[Rectangle]:
@@ -187,15 +202,16 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
         for across in (1, 2, 4):
             if bn % (16 * across) or bn // across > 64:
                 continue
-            for mt in (1, 2):
+            for mt in (2, 1):
                 # at least four warps, which bring pixels even if there are too few to multiply
                 upon = max(ceil_div(sixteens, mt), 4 // across)
                 if upon * across > 16 or mt * bn // across > 64:
                     continue
                 for together in {self.shape.planes, *(1, 2, 4)}:
-                    tile = ImplicitTile(*at, bn, upon, across, mt, together)
-                    if together <= self.shape.planes and self.fits(tile):
-                        yield tile
+                    for deep in (1, 2, 4) if self.shape.back else (1,):
+                        tile = ImplicitTile(*at, bn, upon, across, deep, mt, together)
+                        if deep <= together <= self.shape.planes and tile.warps <= 16 and self.fits(tile):
+                            yield tile
 
     def fits(self, tile: ImplicitTile) -> bool:
         """True if shared memory and registers hold a stage, or two."""
@@ -205,8 +221,8 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
 
     def turns(self, tile: ImplicitTile) -> int:
         """Turns in which the warps bring a stage's pixels."""
-        groups = ceil_div(self.shape.brought(tile.at, tile.pixels), 256 // plane(self.shape.terms))
-        return ceil_div(tile.together * groups, tile.upon * tile.across)
+        groups = ceil_div(self.shape.items(tile.at, tile.pixels), 256 // plane(self.shape.terms))
+        return ceil_div(tile.together * groups, tile.warps)
 
     def shared(self, tile: ImplicitTile) -> int:
         """Bytes of shared memory of a block."""
@@ -214,7 +230,7 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
         stages = min(2, ceil_div(shape.planes, tile.together))
         rows = shape.taps * tile.bn + shape.brought(tile.at, tile.pixels)
         staged = stages * tile.together * rows * row_bytes(shape.terms, self.kind)
-        sums = 4 * tile.bn * (ceil_div(tile.at.pixels * shape.classes, 16) * 16 + 4)
+        sums = 4 * tile.deep * tile.bn * (ceil_div(tile.at.pixels * shape.classes, 16) * 16 + 4)
         return staged + sums if shape.classes > 1 else max(staged, sums)
 
     def blocks(self, tile: ImplicitTile) -> tuple[int, int]:
@@ -224,17 +240,26 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
         return pieces, ceil_div(self.shape.written[0], tile.bn)
 
     def cycles(self, plan: ImplicitTile) -> float:
-        shape, warps = self.shape, plan.upon * plan.across
-        stages, kind = ceil_div(shape.planes, plan.together), self.kind
-        products = plan.upon * plan.mt * plan.bn // 8 * shape.taps * shape.planes * plane(shape.terms) // 16
-        numbers = shape.brought(plan.at, plan.pixels) * shape.planes * plane(shape.terms) // 8
+        shape, kind, limits = self.shape, self.kind, self.limits
+        stages = ceil_div(shape.planes, plan.together)
         again = shape.classes if stages > 1 else 1
+        channels = shape.planes * plane(shape.terms)
+        products = plan.upon * plan.mt * plan.bn // 8 * shape.taps * channels // 16
+        numbers = shape.items(plan.at, plan.pixels) * channels // 8 * (2 if shape.pooled else 1)
         weights = again * shape.planes * shape.taps * plan.bn * row_bytes(shape.terms, kind)
-        out = plan.bn * plan.at.pixels * shape.classes
-        # a warp alone waits for what it multiplies; eight or more fill each other's waits
-        multiplying = products * MMA * (kind.work + 1) / 2 * max(1.0, 8 / warps)
-        bringing = weights / BYTES + numbers * again * BRING * (1.5 if kind.has_scales else 1.0) + out / 12
-        each = blocks_each(self.blocks(plan)[0] * self.blocks(plan)[1], self.limits)
-        resident = max(1, min(16 // warps, blocks_by_shared(self.shared(plan), self.limits.shared_per_multiprocessor)))
-        rounds = ceil_div(each, resident)
-        return rounds * (BLOCK + WAIT * stages * again) + each * (multiplying + bringing)
+        pieces, tiles = self.blocks(plan)
+        each = blocks_each(pieces * tiles, limits)
+        resident = max(1, min(32 // plan.warps, blocks_by_shared(self.shared(plan), limits.shared_per_multiprocessor)))
+        idle = max(1.0, BUSY / (plan.warps * min(each, resident)))
+        multiplying = products * MMA * work(kind, 0.22) * idle
+        bringing = (
+            numbers * again * BRING * (HALVES if kind.has_scales else 1) * idle + (weights + 32 * numbers) / BYTES
+        )
+        waiting = BLOCK + WAIT * stages * again + LOADS * ceil_div(self.turns(plan), TURNS)
+        out = plan.bn * plan.at.pixels * shape.classes / OUT
+        return ceil_div(each, resident) * waiting + each * (multiplying + bringing + out)
+
+
+def work(kind: FactorFormat, other: float) -> float:
+    """Time of a product next to one in bf16, where all else takes `other` of that."""
+    return (kind.work + other) / (1 + other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from .....device import Limits
@@ -11,7 +11,10 @@ from ....cost.launch import blocks_by_shared, blocks_each
 from ....cost.plans import CostProblem
 from ....engine.kernels import ceil_div
 from ..formats import FactorFormat
-from .plan import BLOCK, BRING, MMA, WAIT, ImplicitShape, Rectangle, rectangles
+from .plan import ImplicitShape, Rectangle, rectangles, work
+
+#: As in plan.py, for these kernels; FEW: for a patch's numbers; ADDED: cycles for a thousand numbers of partials.
+BLOCK, WAIT, MMA, BUSY, BRING, HALVES, BYTES, OUT, FEW, ADDED = 120, 115, 3.6, 12, 0.9, 1.6, 33, 3.3, 1.9, 3.5
 
 
 class CorrelateTile(NamedTuple):
@@ -63,13 +66,13 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
         return self.shape.taps * channels // 16
 
     def plans(self) -> Iterator[CorrelateTile]:
-        shape = replace(self.shape, pool=False)
-        high, wide = shape.made
+        shape = self.shape
+        (high, wide), step = shape.made, 2 if shape.pool else 1
         widest = min(64, ceil_div(shape.written[0], 16) * 16)
         terms = min(32, ceil_div(shape.terms, 16) * 16)
         seen = set()
         for most in (32, 64, 128, 256):
-            for at in rectangles(self.n, shape.made, most, 1):
+            for at in rectangles(self.n, shape.made, most, step):
                 if at in seen:
                     continue
                 seen.add(at)
@@ -104,12 +107,15 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
         """Turns in which the warps bring pixels of x, and of dy."""
         pixels = ceil_div(tile.at.pixels, 32) * 32
         x = ceil_div(self.shape.brought(tile.at, pixels), 256 // tile.channels)
-        return ceil_div(x, tile.warps), ceil_div(ceil_div(pixels, 256 // tile.outputs), tile.warps)
+        y = tile.at.pixels // 4 if self.shape.pool else pixels
+        return ceil_div(x, tile.warps), ceil_div(ceil_div(y, 256 // tile.outputs), tile.warps)
 
     def fits(self, tile: CorrelateTile) -> bool:
         """True if shared memory holds the tiles, and registers all that its threads bring."""
         each, mt = ceil_div(self.items(tile.channels), tile.across), tile.outputs // tile.upon // 16
-        registers = 8 * (sum(self.turns(tile)) + each * mt) + 8 * mt * (self.kind.bytes + 1) + 60
+        registers = (
+            8 * (sum(self.turns(tile)) + each * mt) + 8 * mt * (self.kind.bytes + 1) + (84 if self.shape.few else 72)
+        )
         if registers > min(255, 65536 // (32 * tile.warps)):
             return False
         return self.shared(tile) <= self.limits.shared_opt_in - 4096
@@ -122,17 +128,20 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
         return max(staged, 4 * tile.turns * tile.outputs * (16 * self.items(tile.channels) + 4))
 
     def cycles(self, plan: CorrelateTile) -> float:
-        pixels, shape, kind = ceil_div(plan.at.pixels, 32) * 32, self.shape, self.kind
-        numbers = shape.brought(plan.at, pixels) * plan.channels // 8 + pixels * plan.outputs // 8
-        products = pixels // 16 * (plan.outputs // 16) * self.items(plan.channels) * 2
-        multiplying = products * MMA * (kind.work + 1) / 2 * max(1.0, 8 / plan.warps)
-        bringing = numbers * BRING * (1.7 if kind.has_scales else 1.0)
+        shape, kind, limits, pixels = self.shape, self.kind, self.limits, ceil_div(plan.at.pixels, 32) * 32
+        dy = plan.at.pixels // 2 if shape.pool else pixels
+        numbers = shape.brought(plan.at, pixels) * plan.channels // 8 + dy * plan.outputs // 8
+        items = ceil_div(self.items(plan.channels), plan.across) * plan.across
+        steps = ceil_div(ceil_div(plan.at.pixels, 32), plan.turns) * plan.turns
+        products = steps * 4 * (plan.outputs // 16) * items
         blocks = plan.parts * ceil_div(shape.written[0], plan.outputs) * ceil_div(shape.terms, plan.channels)
-        each = blocks_each(blocks, self.limits)
-        resident = max(
-            1, min(16 // plan.warps, blocks_by_shared(self.shared(plan), self.limits.shared_per_multiprocessor))
-        )
-        out = plan.outputs * 16 * self.items(plan.channels) / 12
-        work = plan.depth * (multiplying + bringing) + out
-        waits = ceil_div(each, resident) * (BLOCK + WAIT * plan.depth)
-        return waits + each * work + 8 * self.partials(plan) / 2000
+        each = blocks_each(blocks, limits)
+        by_shared = blocks_by_shared(self.shared(plan), limits.shared_per_multiprocessor)
+        resident = max(1, min(16 // plan.warps, by_shared))
+        idle = max(1.0, BUSY / (plan.warps * min(each, resident)))
+        multiplying = products * MMA * work(kind, 0.4) * idle
+        bring = BRING * (FEW if shape.few else 1) * (HALVES if kind.has_scales else 1)
+        bringing = numbers * (bring * idle + 32 / BYTES)
+        out = plan.outputs * 16 * self.items(plan.channels) / OUT
+        waiting = ceil_div(each, resident) * (BLOCK + WAIT * plan.depth)
+        return waiting + each * (plan.depth * (multiplying + bringing) + out) + ADDED * self.partials(plan) / 1000

@@ -134,14 +134,17 @@ def _word(yes: bool) -> str:
 
 
 class Narrow(ConvAlgorithm):
-    """Convolution of 8, 16, 24 or 32 channels on either side, stride 1, windows up to 5 x 5, by small kernels."""
+    """Convolution of 8 or 16 channels and up to 32 outputs, stride 1, windows up to 5 x 5, by small kernels."""
 
     uses_halves = True
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
         conv = problem.conv
-        return not conv.upsamples and fits(cls._shape(problem), conv.window.stride, problem.precision, problem.limits)
+        # of more channels implicit/ is faster (docs/notes/tensor-conv2d.md)
+        if conv.upsamples or conv.read[0] > 16:
+            return False
+        return fits(cls._shape(problem), conv.window.stride, problem.precision, problem.limits)
 
     @staticmethod
     def _shape(problem: ConvProblem) -> NarrowShape:
