@@ -51,6 +51,12 @@ RESIDUAL = (
     Linear(out_features=10),
 )  # fmt: skip
 
+#: A window that no convolution compiled for its shape holds.
+LARGE = (
+    Conv2d(out_channels=17, kernel_size=3, padding=1), ReLU(), Conv2d(out_channels=18, kernel_size=11, padding=5), ReLU(),
+    Flatten(), Linear(out_features=10),
+)  # fmt: skip
+
 NETS = (
     nets.softmax((1, 9, 7)),
     nets.mlp((1, 9, 7)),
@@ -59,6 +65,7 @@ NETS = (
     nets.autoencoder((3, 8, 8)),
     Net("smooth", (1, 9, 7), SMOOTH, CrossEntropyLoss(label_smoothing=0.1)),
     Net("residual", (1, 9, 7), RESIDUAL, CrossEntropyLoss()),
+    Net("large window", (2, 12, 13), LARGE, CrossEntropyLoss()),
     Net("huber", (6,), (Linear(out_features=5), Tanh(), Linear(out_features=6)), HuberLoss()),
 )
 

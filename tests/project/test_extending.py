@@ -260,7 +260,7 @@ def test_what_cannot_train_a_layer_says_so() -> None:
     assert (
         said["native"]
         == "it compiles Linear, Conv2d, ReLU, Tanh, Sigmoid, LeakyReLU, GELU, SiLU, BatchNorm1d, BatchNorm2d, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, "
-        "Upsample2d, Flatten, and has nothing for ELU"
+        "Upsample2d, Flatten, Residual, and has nothing for ELU"
     )
     assert "layer SumPool2d has no cuda.py in its folder" in str(said["naive:device=emulated"])
     assert "layer SumPool2d has no jax.py in its folder" in str(said["jax"])

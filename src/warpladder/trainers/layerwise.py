@@ -17,8 +17,8 @@ from ..data.order import Order, layer_key
 from ..nets import Flatten, Net, ReLU
 from ..nets.params import buffer_views, views
 from ..ops.engine.base import Array, Buffers, LossOp, Op, OpTable, host
+from .array_feed import ArrayFeed
 from .base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
-from .feeds import ArrayFeed
 from .shares import BatchShares
 
 if TYPE_CHECKING:

@@ -95,7 +95,7 @@ class Segment(OnDevice, ABC):
     - `updates_in_place`: the segment makes the optimizer's step on its own parameters.
     - `Operands.previous`: the segment and the previous one exchange packed arrays.
 
-    cost : approximate number of launches in a step. A chain is cut so that the sum is least.
+    cost : rank of a segment, roughly its launches in a step. A chain is cut so that the sum is least.
     reads_order : True if its launches read the epoch's order.
     setup : launches executed once when the segment is made, such as packing the samples.
     products : planners whose tiles a tuner may choose, by result: "y", "dx" or "dw".

@@ -168,7 +168,7 @@ class SyncFeed(Feed):
 
 
 class ResidentFeed(Feed):
-    """Feed with the whole data set on the device: kernels gather each step's samples, without copies from the host."""
+    """Feed with the whole data set on the device: kernels gather a step's samples, wide.cu's or a first layer's."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
