@@ -104,7 +104,7 @@ class Dataset:
             if len(y) != samples:
                 raise DataError(f"{self.name}: {samples} {part} samples but {len(y)} targets")
             with np.errstate(over="ignore"):
-                targets = np.ascontiguousarray(y[:, None] if y.ndim == 1 else y, np.float32)
+                targets = np.asanyarray(y[:, None] if y.ndim == 1 else y, np.float32, order="C")
             if not np.isfinite(targets).all():
                 row = int(np.argmin(np.isfinite(targets).all(axis=1)))
                 raise DataError(f"{self.name}: the {part} target of sample {row} is not finite in float32")
@@ -115,7 +115,7 @@ class Dataset:
             raise DataError(f"{self.name}: {part} labels must be whole numbers, got {y.dtype}")
         if y.size and y.min() < 0:
             raise DataError(f"{self.name}: {part} label {int(y.min())} is below 0")
-        return np.ascontiguousarray(y, np.int32)
+        return np.asanyarray(y, np.int32, order="C")
 
     def _checked_weights(self, weight: np.ndarray) -> np.ndarray:
         """Weights (samples,) float32 of the training samples. Raises `DataError` if their shape or a value is wrong."""
@@ -188,10 +188,15 @@ class Dataset:
         return [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None and y.size and y.ndim == 1]
 
     def standardized(self) -> Dataset:
-        """Data set with every part standardised, as float32 of scale 1; the data set itself if `standard` is None.
+        """Data set with every part standardised, as float32 of scale 1, for a trainer; without `standard` with its own
+        arrays.
 
         Each call makes new arrays, so call it once.
         """
+        if self.table is not None:  # trainers take plain arrays
+            parts = ("train_x", "train_y", "test_x", "test_y", "valid_x", "valid_y")
+            own = {part: getattr(self, part) for part in parts}
+            return self.but(**{part: None if array is None else np.asarray(array) for part, array in own.items()})
         if self.standard is None:
             return self
         apply = self.standard.apply

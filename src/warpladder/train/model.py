@@ -23,7 +23,7 @@ from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .regression import r2_of
 from .restore import restore
-from .samples import as_labels, as_samples, binary_numbers, fitted
+from .samples import as_labels, as_samples, binary_numbers, fitted, learnt_in
 from .scoring import binary_accuracy, goals_from_zero_to_one, probabilities, sample_losses, sigmoid, slices
 
 #: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts fast.
@@ -198,7 +198,8 @@ class Model:
         x : array_like
             At least one sample, as for `outputs`.
         y : array_like or None
-            Labels (samples,), of `classes_` or numbers, or targets (samples, outputs) in their units; None without.
+            Labels (samples,), of `classes_` or numbers, or targets (samples, outputs) in their units, or an array of
+            the data set of a table; None without, or if they stand in the table x.
 
         Returns
         -------
@@ -214,6 +215,7 @@ class Model:
         out = self.outputs(x)
         if not len(out):
             raise DataError(f"net {self.net.name!r}: there are no samples to score")
+        y = learnt_in(x, self.checkpoint.data) if y is None else y
         if self.checkpoint.data.has_targets:
             if self.is_binary:
                 if len(self.classes_):

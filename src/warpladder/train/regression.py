@@ -8,6 +8,7 @@ import numpy as np
 
 from ..data.convert import to_numbers
 from ..data.dataset import Dataset
+from ..data.tables.encoded import Encoded
 from ..errors import DataError
 
 
@@ -29,11 +30,18 @@ def regression_scores(
 
 
 def r2_of(out: np.ndarray, y: Any, name: str) -> float:
-    """R2 of predictions (samples, *out_shape) of net `name` for targets (samples,) or (samples, outputs)."""
+    """R2 of predictions (samples, *out_shape) of net `name` for targets (samples,) or (samples, outputs).
+
+    Both are in the targets' units; targets of a table's data set, which are deviations, are converted.
+    """
     if y is None:
         raise DataError(f"net {name!r}: scoring needs targets")
     target, out = to_numbers(y, "y").astype(np.float64), out.reshape(len(out), -1)
     target = target[:, None] if target.ndim == 1 else target
+    if isinstance(y, Encoded):
+        if y.encoding is None or len(y.encoding.targets) != target.shape[1]:
+            raise DataError("y was joined or cut from a table's targets, in deviations: give targets in their units")
+        target = y.encoding.in_units(target)
     if target.shape != out.shape or len(out) < 2 or not np.isfinite(target).all():
         raise DataError(f"y wants finite targets of shape {out.shape} for at least 2 samples, got {target.shape}")
     r2, _ = regression_scores(out, target)

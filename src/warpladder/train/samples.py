@@ -13,25 +13,27 @@ from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset, binary_targets
 from ..data.labels import label_array, numbered
 from ..data.standard import Standard
+from ..data.tables.encoded import Encoded, is_encoded
+from ..data.tables.encoding import TableEncoding
 from ..data.tables.frame import is_data_frame
-from ..data.tables.load import samples_of
+from ..data.tables.load import learnt_of, read_frame, samples_of
 from ..errors import ArgumentError, DataError
-from ..errors.arguments import listed
+from ..errors.arguments import kind_of, listed
 from ..nets import BCEWithLogitsLoss, Net
 
 
 def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     """Samples (samples, *in_shape) uint8 or float32, C-contiguous.
 
-    values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width); a data
-    frame or the path of a table, if the net was trained on a table.
+    values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width); if the net was
+    trained on a table, a data frame, the path of a table, or an array of its data set.
     mark : identity of the training data; the values must have its units.
     Raises DataError: the values have another shape or other units, or are not finite in float32.
     """
     if isinstance(values, Dataset):
         raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
-    if mark.table is not None and (is_data_frame(values) or isinstance(values, (str, os.PathLike))):
-        values = samples_of(values, mark.table)
+    if mark.table is not None:
+        values = _rows_encoded(values, mark.table, net)
     x = _shaped(to_numpy(values, "x"), net)
     if x.dtype == np.uint8:
         return np.ascontiguousarray(x)
@@ -56,6 +58,33 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     return x
 
 
+def _rows_encoded(values: Any, encoding: TableEncoding, net: Net) -> Any:
+    """Encoded rows of a table, or an array of its data set as it is. Raises `DataError` for other arrays, whose numbers
+    may be raw or encoded.
+    """
+    if _is_table(values):
+        return samples_of(values, encoding)
+    if is_encoded(values, encoding):
+        return values
+    names = listed(column.name for column in encoding.columns)
+    given = "samples of another data set" if isinstance(values, Encoded) else kind_of(values)
+    raise DataError(
+        f"net {net.name!r} was trained on a table, got {given}: give a data frame with columns {names}, or "
+        "its data set's own array, as data.test_x"
+    )
+
+
+def _is_table(values: Any) -> bool:
+    return is_data_frame(values) or isinstance(values, (str, os.PathLike))
+
+
+def learnt_in(values: Any, mark: DataMark) -> Any:
+    """Labels or targets that stand in a table next to its samples; None if the values are no table, or lack them."""
+    if mark.table is None or not _is_table(values):
+        return None
+    return learnt_of(read_frame(values), mark.table.learnt, bool(mark.table.targets))
+
+
 def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarray) -> np.ndarray:
     """Labels (samples,) as indices of the net's outputs, from names, entries of `classes`, or numbers.
 
@@ -66,7 +95,8 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
     labels = label_array(y, "y")
     if len(labels) != samples:
         raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
-    numbers = numbered(labels, mark.class_names, "y")
+    is_own = mark.table is not None and is_encoded(y, mark.table)
+    numbers = labels if is_own else numbered(labels, mark.class_names, "y")
     if numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all():
         raise DataError(f"y holds {labels.dtype} where labels are wanted: {listed(classes)!r}")
     if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
@@ -83,6 +113,8 @@ def binary_numbers(y: Any, mark: DataMark) -> Any:
     """
     if y is None:
         return None
+    if mark.table is not None and is_encoded(y, mark.table):
+        return np.asarray(y, np.float32).reshape(-1, 1)
     labels = label_array(np.ravel(y), "y")
     return np.asarray(numbered(labels, mark.class_names, "y"), np.float32)[:, None]
 

@@ -313,3 +313,27 @@ def test_samples_that_no_array_of_float32_holds():
         wl.data.arrays(sparse, [0, 1], np.eye(2), [0, 1])
     with pytest.raises(DataError, match=r"leave the range of float32: 1e\+300 in row 1, column 1; divide"):
         wl.data.arrays(np.diag([1, 1e300]), [0, 1], np.eye(2), [0, 1])
+
+
+def test_arrays_of_the_data_set_alone_stand_for_its_tables():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal([1000, 5], [100, 1], (200, 2)), columns=["a", "b"])
+    frame["kind"] = (frame.a > 1000) + 1
+    data = table(frame, "kind")
+    run = wl.train("mlp", data, wl.TrainConfig(epochs=40, optimizer=wl.Adam(0.01)), rung="numpy")
+    assert run.score(data.test_x, data.test_y) == run.test_accuracy and run.score(frame) > 0.9
+    assert run.score(data.test_x[::2], data.test_y[::2]) > 0.9
+    raw, pair = frame[["a", "b"]], {"a": 1000.0, "b": 5.0}
+    for wrong in (raw.to_numpy(), raw.to_numpy(np.float32), raw.values.tolist(), data.test_x * 2, pair, [pair], None):
+        with pytest.raises(DataError, match=r"trained on a table.*data frame with columns a, b, or"):
+            run.predict(wrong)
+    with pytest.raises(DataError, match="got samples of another data set"):
+        run.predict(table(frame, "kind", seed=1).test_x)
+
+
+def test_infinity_in_a_data_frame_is_refused_by_its_row():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, np.inf, 3.0] * 10, "kind": ["x", "y", "z"] * 10})
+    with pytest.raises(DataError, match=r"row \d+, column 'a': 'inf' is no finite number"):
+        table(frame, "kind")

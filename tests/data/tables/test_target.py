@@ -42,6 +42,14 @@ def test_predictions_are_in_the_units_of_the_targets(houses: Path, tmp_path: Pat
     wanted = data.table.in_units(data.test_y)
     found = again.predict(data.test_x)
     assert again.score(data.test_x, wanted) == pytest.approx(r2_score(wanted, found)) and r2_score(wanted, found) > 0.8
+    own = again.score(data.test_x, data.test_y)
+    assert own == pytest.approx(again.score(data.test_x, wanted), rel=1e-6)
+    assert again.score(data.test_x[:20], data.test_y[:20]) > 0.8
+    frame = pytest.importorskip("pandas").read_csv(houses)
+    expected = again.score(frame, frame[["price", "tax"]])
+    assert again.score(frame) == pytest.approx(expected) == again.score(houses)
+    with pytest.raises(DataError, match="scoring needs targets"):
+        again.score(frame.drop(columns="tax"))
     test = again.checkpoint.test
     assert test is not None and test.r2 == pytest.approx(r2_score(wanted, found), rel=1e-4)
     assert test.mae == pytest.approx(mean_absolute_error(wanted, found), rel=1e-4)

@@ -203,7 +203,7 @@ def same_columns(frame: Frame, names: Sequence[str], optional: Sequence[str] = (
 def _as_text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return f"{value:g}" if isinstance(value, float) and value == int(value) else str(value)
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _as_number(value: Any) -> float:

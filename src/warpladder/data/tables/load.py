@@ -18,6 +18,7 @@ from ..dataset import Dataset
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
 from ..subset import permutation, stratified
+from .encoded import encoded
 from .encoding import TableEncoding, TargetColumn
 from .frame import Frame, TableColumn, from_data_frame, from_text, is_data_frame, joined
 from .text import read_text
@@ -105,7 +106,7 @@ def table(
     test_x, test_y = (x, y) if whole else (x[held], y[held])
     if tested is not None:
         test_x = encoding.apply(tested)
-        test_y = _learnt_of(tested, learnt, bool(targets))
+        test_y = learnt_of(tested, learnt, bool(targets))
     name = frame.source if len(frame.source) < 60 else Path(frame.source).name
     given = (y[train], test_y, y[valid])
     if targets:
@@ -113,9 +114,11 @@ def table(
         parts = [None if part is None else ((part - mean) / std).astype(np.float32) for part in given]
     else:
         parts = [None if part is None else numbered(part, classes, name) for part in given]
+    y_train, y_test, y_valid = (None if part is None else encoded(part, encoding) for part in parts)
+    x_train, x_test, x_valid = (encoded(part, encoding) for part in (x[train], test_x, x[valid]))
     return Dataset(
-        name, x[train], parts[0], test_x, parts[1],
-        valid_x=x[valid] if len(valid) else None, valid_y=parts[2] if len(valid) else None,
+        name, x_train, y_train, x_test, y_test,
+        valid_x=x_valid if len(valid) else None, valid_y=y_valid if len(valid) else None,
         class_names=classes, table=encoding,
     )  # fmt: skip
 
@@ -154,8 +157,8 @@ def _target(name: str, values: np.ndarray) -> TargetColumn:
     return TargetColumn(name, float(values.mean()), float(values.std()) or 1.0)
 
 
-def _learnt_of(frame: Frame, learnt: Sequence[str], has_targets: bool) -> np.ndarray | None:
-    """Labels or targets of a test table; None if it lacks their columns."""
+def learnt_of(frame: Frame, learnt: Sequence[str], has_targets: bool) -> np.ndarray | None:
+    """Labels or targets of a table; None if it lacks their columns."""
     if any(name not in frame.columns for name in learnt):
         return None
     return targets_of(frame, learnt) if has_targets else label_of(frame, learnt[0])
