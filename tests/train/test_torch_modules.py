@@ -148,6 +148,15 @@ def test_hooks_losses_and_other_objects_are_refused():
             wl.from_torch(other)
     with pytest.raises(NetError, match=r"shape of one sample is not known.*in_shape=\(1, 28, 28\)"):
         wl.from_torch(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))
+    images = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+    with pytest.raises(NetError, match=r"shape of one sample is not known.*in_shape=\(1, 28, 28\)"):
+        wl.from_torch(images)
+    shapes: tuple[Any, ...] = (64, "64", 8.0)
+    for shape in shapes:
+        with pytest.raises(ArgumentError, match=r"in_shape wants a shape such as \(3, 32, 32\) or \(4,\), got"):
+            wl.from_torch(images, in_shape=shape)
+    with pytest.raises(NetError, match=r"in_shape wants \(features,\) or \(channels, height, width\)"):
+        wl.from_torch(images, in_shape=(8, 8))
     with pytest.raises(ArgumentError, match="to_torch wants a Run or a Model"):
         wl.to_torch(plain)
 

@@ -9,7 +9,9 @@ import sys
 import time
 import tracemalloc
 from dataclasses import replace
-from typing import ClassVar, cast
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from warpladder.checkpoint import load
 from warpladder.config import RECIPES, TrainConfig
 from warpladder.data.dataset import Dataset, pixels
 from warpladder.data.order import Order
-from warpladder.errors import CheckpointError, ConfigError, DataError, OutOfMemoryError, RungError
+from warpladder.errors import ArgumentError, CheckpointError, ConfigError, DataError, OutOfMemoryError, RungError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
 from warpladder.nets.params import initial
@@ -519,3 +521,22 @@ def test_a_given_progress_gets_a_task_that_runs_to_its_end():
 def test_an_option_that_only_kernels_have_is_refused_by_other_rungs():
     with pytest.raises(RungError, match="rung 'numpy' has no option 'feed': it has threads"):
         train(MLP, data(), CONFIG, rung="numpy:feed=streamed:block_size=64")
+
+
+def test_files_and_weights_of_another_type():
+    run = train(MLP, data(), CONFIG.but(epochs=0))
+    module = wl.to_torch(run) if find_spec("torch") else SimpleNamespace(state_dict=dict)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"weights": module}, r"weights wants a path.*wl.from_torch\(module, in_shape\), got an object of type"),
+        (
+            {"weights": 3},
+            "weights wants a path, arrays by their names in PyTorch's state_dict, or a Run or Model, got 3",
+        ),
+        ({"weights": [1]}, "weights wants .* got an object of type 'list'"),
+        ({"resume": run}, "resume wants the path of a checkpoint.*weights= takes it, for a new run, got"),
+        ({"resume": 3}, "resume wants the path of a checkpoint, which run.save.* got 3"),
+        ({"checkpoint": True}, "checkpoint wants the path of a file to write, got True"),
+    ]
+    for given, words in wrong:
+        with pytest.raises(ArgumentError, match=words):
+            train(MLP, data(), CONFIG, **given)

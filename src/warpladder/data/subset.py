@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..errors import DataError
@@ -25,11 +27,8 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
     if not isinstance(dataset, Dataset):
         raise DataError(f"split wants a Dataset, got {shown(dataset)}")
     rows = len(dataset.train_x)
-    for what, given in (("limit", limit), ("validation", validation), ("seed", seed)):
-        if not isinstance(given, (int, np.integer)) and not (given is None and what == "limit"):
-            raise DataError(f"{dataset.name}: {what} wants a whole number, got {shown(given)}")
-    if not 0 <= seed < 2**32:
-        raise DataError(f"{dataset.name}: seed must be 0 to 2^32 - 1, got {seed}")
+    check_numbers(dataset.name, limit, validation, seed)
+    validation = validation or 0
     for what, number, least in (("limit", limit, 1), ("validation", validation, 0)):
         if number is not None and not least <= number <= rows:
             raise DataError(f"{dataset.name}: {what} must be {least} to {rows:,} (the training rows), got {number:,}")
@@ -56,6 +55,20 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
     return dataset.but(**changes)
 
 
+def check_numbers(name: str, limit: Any, validation: Any, seed: Any) -> None:
+    """Raise `DataError` if a number of rows or the seed is no whole number, or the seed is out of range.
+
+    name : name of the data in messages. validation : number of rows, or None.
+    """
+    for what, given in (("limit", limit), ("validation", validation), ("seed", seed)):
+        is_whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+        if not is_whole and not (given is None and what != "seed"):
+            unit = "" if what == "seed" else " of rows"
+            raise DataError(f"{name}: {what} wants a whole number{unit}, got {shown(given)}")
+    if not 0 <= seed < 2**32:
+        raise DataError(f"{name}: seed must be 0 to 2^32 - 1, got {seed}")
+
+
 def stratified(
     y: np.ndarray, seed: int, validation: int | None, tests: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,8 +77,6 @@ def stratified(
     validation : number of rows to validate with; None takes a tenth.
     tests : True takes a fifth of the rows to test with, False none.
     """
-    if not 0 <= seed < 2**32:
-        raise DataError(f"seed must be 0 to 2^32 - 1, got {seed}")
     if validation is not None and validation < 0:
         raise DataError(f"validation must be 0 rows or more, got {validation}")
     order = permutation(len(y), seed)

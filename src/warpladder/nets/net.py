@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import NetError
 from ..errors.arguments import wanted
@@ -14,6 +14,16 @@ from ..show import as_html, as_text, dims
 from .layers import Layer, Shape
 from .losses import CrossEntropyLoss, Loss
 from .residual import Residual, Skips, check_sums, flat, names_of, skips_of
+
+
+def checked_in_shape(what: str, shape: Any) -> Shape:
+    """Shape of one sample as a tuple. what : name in messages. Raises `ArgumentError` and `NetError`."""
+    wanted(what, shape, (tuple, list), "a shape such as (3, 32, 32) or (4,)")
+    if len(shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in shape):
+        raise NetError(
+            f"{what} wants (features,) or (channels, height, width) of positive whole numbers, got {tuple(shape)}"
+        )
+    return tuple(shape)
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,15 +61,10 @@ class Net:
 
     def __post_init__(self) -> None:
         wanted("net's name", self.name, str, "text")
-        wanted(f"net {self.name!r}: in_shape", self.in_shape, (tuple, list), "a shape such as (3, 32, 32) or (4,)")
+        in_shape = checked_in_shape(f"net {self.name!r}: in_shape", self.in_shape)
         wanted(f"net {self.name!r}: layers", self.layers, (tuple, list), "a tuple of layers")
-        object.__setattr__(self, "in_shape", tuple(self.in_shape))
+        object.__setattr__(self, "in_shape", in_shape)
         object.__setattr__(self, "layers", tuple(self.layers))
-        if len(self.in_shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in self.in_shape):
-            raise NetError(
-                f"net {self.name!r}: in_shape wants (features,) or (channels, height, width) of positive "
-                f"whole numbers, got {self.in_shape}"
-            )
         try:
             object.__setattr__(self, "layers", tuple(flat(self.layers, self.in_shape)))
         except NetError as error:

@@ -15,7 +15,7 @@ from ..errors import ArgumentError, NetError
 from ..errors.arguments import kind_of, shown
 from .layers import OWN, Layer, Shape
 from .losses import LOSSES, CrossEntropyLoss, Loss, MSELoss
-from .net import Net
+from .net import Net, checked_in_shape
 from .residual import RESIDUAL_PARTS, Residual, flat
 
 #: Layers whose classes have another name in `torch.nn`.
@@ -64,14 +64,13 @@ def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, 
         if each is not None and list(each.parameters()) and held.setdefault(id(each), place) != place:
             raise NetError(f"module {place} is module {held[id(each)]} again: layers here share no weights")
     layers = tuple(_layer(place, each) for place, each in places)
-    shape = _in_shape(places, layers) if in_shape is None else tuple(in_shape)
-    chosen = _loss(loss)
+    first = _in_shape(places, layers) if in_shape is None else checked_in_shape("in_shape", in_shape)
+    chosen, shape = _loss(loss), first
     if chosen is None:
         for layer in flat(layers, shape):
             shape = layer.out_shape(shape)
         chosen = CrossEntropyLoss() if len(shape) == 1 else MSELoss()
-        shape = _in_shape(places, layers) if in_shape is None else tuple(in_shape)
-    net = Net(name, shape, layers, chosen)
+    net = Net(name, first, layers, chosen)
     _check_sizes(net, parts)
     return net
 
@@ -183,9 +182,17 @@ def _in_shape(places: list[tuple[str, Any]], layers: tuple[Layer | Residual, ...
     for (_, module), layer in zip(places, layers, strict=True):
         if type(layer).__name__ in ("Linear", "BatchNorm1d"):
             return (int(getattr(module, "in_features", None) or module.num_features),)
-        if isinstance(layer, Residual) or layer.out_shape((2,)) != (2,) or type(layer).__name__ == "Flatten":
+        if isinstance(layer, Residual) or type(layer).__name__ == "Flatten" or not _keeps(layer, (2,)):
             break
     raise NetError("the shape of one sample is not known from the module: give it, as in_shape=(1, 28, 28)")
+
+
+def _keeps(layer: Layer, shape: Shape) -> bool:
+    """True if a layer takes samples of this shape and does not change it."""
+    try:
+        return layer.out_shape(shape) == shape
+    except NetError:
+        return False
 
 
 def _loss(loss: Any) -> Loss | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..checkpoint import EpochLog, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..errors.arguments import called_by_name
+from ..errors.arguments import called_by_name, wanted
 from ..nets import CrossEntropyLoss, Net
 from ..ops.jit.compile_time import compiling
 from ..rungs.base import Rung
@@ -87,6 +87,7 @@ def train(
         Only the last checkpoint could not be written (`error.run` is the run); a loss or weight is not finite; Ctrl-C
         or SIGTERM, after the checkpoint was written. A second signal stops at once.
     """
+    _check_files(checkpoint, resume, weights)
     saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, overwrite, resume)
     saving.check()
     given = weights.state_dict() if isinstance(weights, Model) else weights
@@ -94,6 +95,20 @@ def train(
     for sentence in run.advice:
         warnings.warn(sentence, stacklevel=3)
     return train_run(run, saving, progress, each_epoch)
+
+
+def _check_files(checkpoint: Any, resume: Any, weights: Any) -> None:
+    """Raise `ArgumentError` if an argument of `train` that names a file is of another type."""
+    path = (str, os.PathLike, type(None))
+    wanted("checkpoint", checkpoint, path, "the path of a file to write")
+    remedy = ": weights= takes it, for a new run" if isinstance(resume, Model) else ""
+    wanted("resume", resume, path, f"the path of a checkpoint, which run.save(path) writes{remedy}")
+    is_module = callable(getattr(weights, "state_dict", None)) and not isinstance(weights, Model)
+    remedy = ": of a torch.nn.Sequential give wl.from_torch(module, in_shape)" if is_module else ""
+    kinds = (*path, Mapping, Model)
+    wanted(
+        "weights", weights, kinds, f"a path, arrays by their names in PyTorch's state_dict, or a Run or Model{remedy}"
+    )
 
 
 def train_run(

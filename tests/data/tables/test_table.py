@@ -322,6 +322,7 @@ def test_arrays_of_the_data_set_alone_stand_for_its_tables():
     frame["kind"] = (frame.a > 1000) + 1
     data = table(frame, "kind")
     run = wl.train("mlp", data, wl.TrainConfig(epochs=40, optimizer=wl.Adam(0.01)), rung="numpy")
+    assert data.test_y is not None
     assert run.score(data.test_x, data.test_y) == run.test_accuracy and run.score(frame) > 0.9
     assert run.score(data.test_x[::2], data.test_y[::2]) > 0.9
     raw, pair = frame[["a", "b"]], {"a": 1000.0, "b": 5.0}
@@ -337,3 +338,35 @@ def test_infinity_in_a_data_frame_is_refused_by_its_row():
     frame = pandas.DataFrame({"a": [1.0, np.inf, 3.0] * 10, "kind": ["x", "y", "z"] * 10})
     with pytest.raises(DataError, match=r"row \d+, column 'a': 'inf' is no finite number"):
         table(frame, "kind")
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"label": ["answer", "job"]}, "label wants the name of one column .several columns of numbers are target="),
+    ({"label": "answer", "validation": 0.2}, "validation wants a whole number of rows, got 0.2"),
+    ({"label": "answer", "validation": True}, "validation wants a whole number of rows, got True"),
+    ({"label": "answer", "limit": 0.5}, "limit wants a whole number of rows, got 0.5"),
+    ({"label": "answer", "seed": None}, "seed wants a whole number, got None"),
+    ({"label": "answer", "drop": 3}, "drop wants names of columns, as drop=.* got 3"),
+    ({"target": ["height", 3]}, "target wants names of columns"),
+    ({"label": "answer", "source": {"a": [1]}}, "a table wants a path, a list of paths or a data frame, got"),
+    ({"label": "answer", "source": []}, "a table wants a path, a list of paths or a data frame, got None"),
+    ({"lable": "answer"}, "table has no argument lable: did you mean label"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(WRONG)))
+def test_arguments_of_another_type(people, case):
+    given, words = WRONG[case]
+    with pytest.raises(wl.WarpladderError, match=words):
+        table(**{"source": people, **given})
+
+
+def test_one_name_to_drop_is_one_column(people):
+    one, several = table(people, "answer", drop="age"), table(people, "answer", drop=["age"])
+    assert one.table is not None and one.table == several.table and one.table.dropped == ("age",)
+
+
+def test_numbers_of_rows_of_a_named_data_set():
+    for given in (0.2, True, "200"):
+        with pytest.raises(DataError, match="digits: validation wants a whole number of rows"):
+            wl.data.load("digits", validation=given)  # type: ignore[arg-type]

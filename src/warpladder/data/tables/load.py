@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError
-from ...errors.arguments import listed, shown
+from ...errors import ArgumentError, DataError
+from ...errors.arguments import called_by_name, listed, shown, wanted
 from ..dataset import Dataset
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
-from ..subset import permutation, stratified
+from ..subset import check_numbers, permutation, stratified
 from .encoded import encoded
 from .encoding import TableEncoding, TargetColumn
 from .frame import Frame, TableColumn, from_data_frame, from_text, is_data_frame, joined
@@ -32,6 +32,7 @@ def is_table(name: str) -> bool:
     return all(part.lower().endswith(SUFFIXES) for part in name.split(","))
 
 
+@called_by_name
 def table(
     source: Any,
     label: str | None = None,
@@ -78,8 +79,10 @@ def table(
     DataError
         The table has an error; the message is one line with file, line, column and remedy.
     """
+    wanted("label", label, (str, type(None)), "the name of one column (several columns of numbers are target=[...])")
+    targets, drop, category = (_names(*each) for each in (("target", target), ("drop", drop), ("category", category)))
     frame = read_frame(source)
-    targets = [target] if isinstance(target, str) else list(target)
+    check_numbers(frame.source, limit, validation, seed)
     if encoding is not None:
         label, targets = encoding.label or None, [each.name for each in encoding.targets]
     if label is not None and targets:
@@ -123,13 +126,24 @@ def table(
     )  # fmt: skip
 
 
+def _names(what: str, given: Any) -> list[str]:
+    """Names of columns, from one name or several."""
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"{what} wants names of columns, as {what}=['age', 'city'], got {shown(given)}")
+    return list(names)
+
+
 def read_frame(source: Any) -> Frame:
     """Frame of a path, several paths (a list, or text with commas), or a data frame."""
     if is_data_frame(source):
         return from_data_frame(source, "data frame")
     if isinstance(source, str):
         source = source.split(",")
-    paths = [Path(each) for each in (source if isinstance(source, (list, tuple)) else [source])]
+    given = list(source) if isinstance(source, (list, tuple)) else [source]
+    for each in given or [None]:
+        wanted("a table", each, (str, os.PathLike), "a path, a list of paths or a data frame")
+    paths = [Path(each) for each in given]
     frames = []
     for path in paths:
         with opened(path, _LIMIT) as reader:
@@ -198,7 +212,7 @@ def _check_names(
         )
     learns = "label" if has_label else "target"
     for what, names in ((learns, learnt), ("drop", drop), ("category", category)):
-        for name in [names] if isinstance(names, str) else names:
+        for name in names:
             if name not in frame.columns:
                 near = get_close_matches(str(name), frame.names, 1)
                 meant = f": did you mean {near[0]!r}?" if near else ""
