@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import warpladder as wl
+from warpladder.cli import main
 from warpladder.data import Dataset, arrays, load, write_submission
 from warpladder.data.convert import looks_nhwc
 from warpladder.data.csv import read
@@ -291,3 +293,33 @@ def test_a_net_says_that_channels_are_last():
     x = np.zeros((2, 6, 5, 3), np.uint8)
     with pytest.raises(DataError, match=r"takes samples of shape \(3, 6, 5\), mine has \(6, 5, 3\): looks like NHWC"):
         check_fit(net, Dataset("mine", x, np.zeros(2, int), x, None))
+
+
+def test_columns_of_a_data_frame_are_found_by_their_names(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal([1000, 5], [100, 1], (300, 2)), columns=["a", "b"])
+    kind = frame.a > 1000
+    swapped = frame[["b", "a"]]
+    data = wl.data.arrays(frame[:200], kind[:200], swapped[200:], kind[200:], standardize=True)
+    assert data.columns == ("a", "b") and np.array_equal(data.test_x, frame[200:].to_numpy(np.float32))
+    run = wl.train("mlp", data, wl.TrainConfig(epochs=20, optimizer=wl.Adam(1e-2)), rung="numpy")
+    run.save(tmp_path / "net.safetensors")
+    again = wl.load(tmp_path / "net.safetensors")
+    assert again.checkpoint.data.columns == ("a", "b")
+    assert again.score(frame, kind) == again.score(swapped, kind) == again.score(frame.to_numpy(), kind) > 0.95
+    with pytest.raises(
+        DataError, match="x: its columns are not those of the training data: it lacks 'b' and it has 'c'"
+    ):
+        again.predict(frame.rename(columns={"b": "c"}))
+    with pytest.raises(DataError, match=r"arrays: test samples: its columns are not .* it has 'kind'"):
+        wl.data.arrays(frame, kind, frame.assign(kind=1), kind)
+    lines = {}
+    for name, table in (("ab", frame), ("ba", swapped), ("label", swapped.assign(label=0)[["label", "b", "a"]])):
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        assert main(["predict", str(tmp_path / "net.safetensors"), str(tmp_path / f"{name}.csv")]) == 0
+        lines[name] = capsys.readouterr().out
+    assert lines["ab"] == lines["ba"] == lines["label"] and "True" in lines["ab"]
+    frame.rename(columns={"a": "x"}).to_csv(tmp_path / "xb.csv", index=False)
+    assert main(["predict", str(tmp_path / "net.safetensors"), str(tmp_path / "xb.csv")]) == 2
+    assert "it lacks 'a' and it has 'x'" in capsys.readouterr().err

@@ -88,6 +88,7 @@ class DataMark:
     mean, std : means and deviations of the training part, by feature or channel, if samples were standardised; else
     empty.
     table : encoding of a table's columns; None if samples are no rows of a table.
+    columns : names of the features of samples that are rows of a data frame; else empty.
     """
 
     name: str
@@ -98,6 +99,7 @@ class DataMark:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     table: TableEncoding | None = None
+    columns: tuple[str, ...] = ()
 
     @property
     def has_targets(self) -> bool:

@@ -26,7 +26,7 @@ OPTIONAL = {"tuned", "updates"}
 ASIDE = ("best", "last")
 
 #: Optional fields of a data set.
-_DATA_OPTIONAL = ("class_names", "mean", "std", "table")
+_DATA_OPTIONAL = ("class_names", "mean", "std", "columns", "table")
 
 
 def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -174,9 +174,11 @@ def _data(value: Any, net: Net) -> DataMark:
         refuse("is damaged: its description of the data set is incomplete")
     if not all(isinstance(part, str) for part in value["parts"].values()):
         refuse("is damaged: its description of the data set is incomplete")
-    names, mean, std = (value.get(key, []) for key in _DATA_OPTIONAL[:3])
-    if not all(isinstance(each, list) for each in (names, mean, std)):
-        refuse("is damaged: its names of classes, means or deviations are no lists")
+    names, mean, std, columns = (value.get(key, []) for key in _DATA_OPTIONAL[:4])
+    if not all(isinstance(each, list) for each in (names, mean, std, columns)):
+        refuse("is damaged: its names of classes, means, deviations or columns are no lists")
+    if columns and (not all(isinstance(each, str) for each in columns) or (len(set(columns)),) != net.in_shape):
+        refuse("is damaged: its names of columns do not fit its net")
     outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else len(names)
     if reason := unknown_classes(names, outputs):
         refuse(reason)
@@ -196,7 +198,9 @@ def _data(value: Any, net: Net) -> DataMark:
             refuse(str(error))
         if (len(table.features),) != net.in_shape:
             refuse(f"encodes a table as {len(table.features)} numbers, its net takes {net.in_shape}")
-    return DataMark(**plain, class_names=tuple(names), mean=tuple(mean), std=tuple(std), table=table)
+    return DataMark(
+        **plain, class_names=tuple(names), mean=tuple(mean), std=tuple(std), table=table, columns=tuple(columns)
+    )
 
 
 def _sums(value: Any) -> EpochSums:

@@ -125,7 +125,7 @@ def _samples(model: Run, path: Path) -> tuple[np.ndarray, float]:
     mark = model.checkpoint.data
     if mark.table is not None:
         return samples_of(path, mark.table), mark.scale
-    return model.seen(load_samples(path, model.net.in_shape, numbers=bool(mark.mean)))
+    return model.seen(load_samples(path, model.net.in_shape, bool(mark.mean), mark.columns))
 
 
 def _write_outputs(path: Path, outputs: np.ndarray) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..errors.arguments import called_by_name, shown
+from .columns import column_names, in_order
 from .convert import check_finite, looks_nhwc, to_numbers
 from .dataset import Dataset
 from .labels import numbered_parts
@@ -36,7 +37,8 @@ def arrays(
     ----------
     train_x, test_x, valid_x : array
         (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 stays, floats become
-        float32, other integers uint8 if all of them are 0 to 255, else float32.
+        float32, other integers uint8 if all of them are 0 to 255, else float32. Names of a data frame's columns are
+        kept: frames with them in another order are put right, with other columns refused.
     train_y, test_y, valid_y : array or None
         Labels (samples,) of any kind, as in scikit-learn: whole numbers, bool, floats, names, bytes; or None.
         The sorted distinct values are the classes; a checkpoint stores them, and predictions are these values.
@@ -63,7 +65,9 @@ def arrays(
         raise DataError(f"{name}: layout wants 'NCHW' or 'NHWC', got {shown(layout)}")
     if standardize and scale not in (None, 1):
         raise DataError(f"{name}: standardize takes the place of a scale: leave out one of the two")
-    parts = {"train": train_x, "test": test_x, "valid": valid_x}
+    columns = column_names(train_x)
+    given_x = {"train": train_x, "test": test_x, "valid": valid_x}
+    parts = {part: in_order(x, columns, f"{name}: {part} samples") for part, x in given_x.items()}
     pixels = {part: None if x is None else _pixels(name, part, x, layout, standardize) for part, x in parts.items()}
     kinds = {x.dtype for x in pixels.values() if x is not None}
     if pixels["train"] is None or pixels["test"] is None:
@@ -83,7 +87,7 @@ def arrays(
     weight = None if sample_weight is None else to_numbers(sample_weight, f"{name}: weights of samples")
     made = Dataset(
         name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, classes,
-        train_weight=weight,
+        train_weight=weight, columns=columns,
     )  # fmt: skip
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 

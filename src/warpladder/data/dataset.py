@@ -38,6 +38,8 @@ class Dataset:
         Means and deviations that `standardized` applies: `train` and `climb` call it, and a checkpoint stores them.
     table : TableEncoding or None
         Encoding of a table's columns into these samples; a checkpoint stores it.
+    columns : tuple of str
+        Names of the features, for data frames and files to predict; empty if they have none.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Dataset:
     standard: Standard | None = None
     table: TableEncoding | None = None
     train_weight: np.ndarray | None = None
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for part in ("train", "valid", "test"):
@@ -90,6 +93,8 @@ class Dataset:
                 f"{self.name}: there are {len(self.class_names)} names of classes, "
                 f"and labels above {len(self.class_names) - 1}"
             )
+        if self.columns and (len(self.columns),) != self.in_shape:
+            raise DataError(f"{self.name}: {len(self.columns)} names of columns, but samples of {dims(self.in_shape)}")
         if len(self.train_x) == 0:
             raise DataError(f"{self.name}: the training set is empty")
         if self.train_weight is not None:

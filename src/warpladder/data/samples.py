@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import DataError
 from .cifar10 import SHAPE, parse_batch
+from .columns import places_of
 from .idx import read_images
 from .reader import opened
 from .tables.numeric import read_table
@@ -18,7 +20,9 @@ _LIMIT = 2**32  # bytes of text, unpacked
 _IDX_IMAGES = b"\x00\x00\x08\x03"
 
 
-def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: bool = False) -> np.ndarray:
+def load_samples(
+    path: str | os.PathLike[str], shape: tuple[int, ...], numbers: bool = False, columns: Sequence[str] = ()
+) -> np.ndarray:
     """Samples in a file, for a net that takes samples of this shape.
 
     Parameters
@@ -30,6 +34,8 @@ def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: 
         Shape of one sample.
     numbers : bool
         True if cells of a table may be any finite numbers.
+    columns : sequence of str
+        Names of the features of the training data, by which a table's columns are found if its first line has names.
 
     Returns
     -------
@@ -50,7 +56,11 @@ def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: 
         else:
             table = read_table(reader, names=True, numbers=numbers)
             x = table.cells
-            if table.names is None and x.shape[1] == math.prod(shape) + 1:
+            header = list(table.header or ())[-x.shape[1] :]
+            if columns and header:
+                first = int(header[0].lower() == "label" and header[0] not in columns)
+                x = x[:, first:][:, places_of(str(path), header[first:], columns)]
+            elif table.names is None and x.shape[1] == math.prod(shape) + 1:
                 if table.header and table.header[0].lower() != "label":
                     reader.fail(
                         f"has {x.shape[1]} columns where {x.shape[1] - 1} pixels are wanted, "

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import DataMark
+from ..data.columns import in_order, is_data_frame
 from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset, binary_targets
 from ..data.labels import label_array, numbered
 from ..data.standard import Standard
 from ..data.tables.encoded import Encoded, is_encoded
 from ..data.tables.encoding import TableEncoding
-from ..data.tables.frame import is_data_frame
 from ..data.tables.load import learnt_of, read_frame, samples_of
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import kind_of, listed
@@ -34,7 +34,7 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
         raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
     if mark.table is not None:
         values = _rows_encoded(values, mark.table, net)
-    x = _shaped(to_numpy(values, "x"), net)
+    x = _shaped(to_numpy(in_order(values, mark.columns, "x"), "x"), net)
     if x.dtype == np.uint8:
         return np.ascontiguousarray(x)
     if x.dtype.kind not in "iufb" and x.dtype != object:

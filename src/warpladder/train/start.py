@@ -73,4 +73,5 @@ def data_mark(data: Dataset) -> DataMark:
             parts[name] = f"{array.dtype} {shape} crc32 {checksum:08x}"
     standard = data.standard
     mean, std = ((), ()) if standard is None else (standard.mean, standard.std)
-    return DataMark(data.name, len(data.train_x), float(data.scale), parts, data.class_names, mean, std, data.table)
+    more = (data.class_names, mean, std, data.table, data.columns)
+    return DataMark(data.name, len(data.train_x), float(data.scale), parts, *more)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ...errors.arguments import listed, shown
+from ...errors.arguments import shown
+from ..columns import check_columns
 from .text import Text
 
 #: Texts, in lower case, of a missing value.
@@ -154,11 +155,6 @@ def from_data_frame(data: Any, name: str) -> Frame:
     return Frame(name, columns)
 
 
-def is_data_frame(data: Any) -> bool:
-    """True for a data frame that narwhals may read: it has columns and a shape of two axes, and is no array."""
-    return hasattr(data, "columns") and not isinstance(data, np.ndarray) and len(getattr(data, "shape", ())) == 2
-
-
 def joined(frames: Sequence[Frame], source: str) -> Frame:
     """Frame with the rows of several frames, which have the same columns, in the order of the first.
 
@@ -192,11 +188,7 @@ def same_columns(frame: Frame, names: Sequence[str], optional: Sequence[str] = (
     DataError
         Columns are missing or unknown; the message names them.
     """
-    lacks = [name for name in names if name not in frame.columns and name not in optional]
-    odd = [name for name in frame.names if name not in names and name not in optional]
-    if lacks or odd:
-        what = [f"it lacks {listed(lacks)!r}"] * bool(lacks) + [f"it has {listed(odd)!r}"] * bool(odd)
-        raise DataError(f"{frame.source}: its columns are not those of the training table: {' and '.join(what)}")
+    check_columns(frame.source, frame.names, names, optional)
     return Frame(frame.source, {name: frame.columns[name] for name in names if name in frame.columns}, frame.lines)
 
 
