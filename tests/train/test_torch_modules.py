@@ -161,6 +161,18 @@ def test_hooks_losses_and_other_objects_are_refused():
         wl.to_torch(plain)
 
 
+def test_frozen_parameters_are_named(recwarn):
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    wl.from_torch(module)
+    assert not recwarn.list
+    module[0].requires_grad_(False)
+    with pytest.warns(
+        UserWarning, match=r"^0\.weight, 0\.bias have requires_grad=False.*training changes every"
+    ) as caught:
+        model = wl.from_torch(module)
+    assert caught[0].filename == __file__ and np.array_equal(model.params["0.bias"], module[0].bias.detach().numpy())
+
+
 MODEL = "from torch import nn\nMODEL = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))\n"
 
 

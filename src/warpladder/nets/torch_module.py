@@ -7,12 +7,13 @@ warpladder with PyTorch's name is read without new code, unless its settings hav
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
 from ..errors import ArgumentError, NetError
-from ..errors.arguments import kind_of, shown
+from ..errors.arguments import kind_of, listed, shown
 from .layers import OWN, Layer, Shape
 from .losses import LOSSES, CrossEntropyLoss, Loss, MSELoss
 from .net import Net, checked_in_shape
@@ -72,6 +73,7 @@ def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, 
         chosen = CrossEntropyLoss() if len(shape) == 1 else MSELoss()
     net = Net(name, first, layers, chosen)
     _check_sizes(net, parts)
+    _warn_of_frozen(module)
     return net
 
 
@@ -222,6 +224,18 @@ def _check_sizes(net: Net, places: list[tuple[str, Any]]) -> None:
                 raise NetError(f"module {place}, {type(module).__name__}, has {name}={wanted}, and {shape[0]} enter it")
         if getattr(module, "weight", None) is not None and math.prod(module.weight.shape) == 0:
             raise NetError(f"module {place}, {type(module).__name__}, has no weights yet: run the module once")
+
+
+def _warn_of_frozen(module: Any) -> None:
+    """Warn of parameters that PyTorch would leave unchanged in training."""
+    frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
+    if frozen:
+        has = "has" if len(frozen) == 1 else "have"
+        warnings.warn(
+            f"{listed(frozen)} {has} requires_grad=False, which layers here lack: predictions are the same, but "
+            "training changes every parameter",
+            stacklevel=5,
+        )
 
 
 def _names() -> list[str]:
