@@ -63,8 +63,7 @@ def check_numbers(name: str, limit: Any, validation: Any, seed: Any) -> None:
     for what, given in (("limit", limit), ("validation", validation), ("seed", seed)):
         is_whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
         if not is_whole and not (given is None and what != "seed"):
-            unit = "" if what == "seed" else " of rows"
-            raise DataError(f"{name}: {what} wants a whole number{unit}, got {shown(given)}")
+            raise DataError(f"{name}: {what} wants a whole number, got {shown(given)}")
     if not 0 <= seed < 2**32:
         raise DataError(f"{name}: seed must be 0 to 2^32 - 1, got {seed}")
 

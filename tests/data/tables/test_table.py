@@ -342,9 +342,9 @@ def test_infinity_in_a_data_frame_is_refused_by_its_row():
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"label": ["answer", "job"]}, "label wants the name of one column .several columns of numbers are target="),
-    ({"label": "answer", "validation": 0.2}, "validation wants a whole number of rows, got 0.2"),
-    ({"label": "answer", "validation": True}, "validation wants a whole number of rows, got True"),
-    ({"label": "answer", "limit": 0.5}, "limit wants a whole number of rows, got 0.5"),
+    ({"label": "answer", "validation": 0.2}, "validation wants a whole number, got 0.2"),
+    ({"label": "answer", "validation": True}, "validation wants a whole number, got True"),
+    ({"label": "answer", "limit": 0.5}, "limit wants a whole number, got 0.5"),
     ({"label": "answer", "seed": None}, "seed wants a whole number, got None"),
     ({"label": "answer", "drop": 3}, "drop wants names of columns, as drop=.* got 3"),
     ({"target": ["height", 3]}, "target wants names of columns"),
@@ -368,5 +368,5 @@ def test_one_name_to_drop_is_one_column(people):
 
 def test_numbers_of_rows_of_a_named_data_set():
     for given in (0.2, True, "200"):
-        with pytest.raises(DataError, match="digits: validation wants a whole number of rows"):
+        with pytest.raises(DataError, match="digits: validation wants a whole number"):
             wl.data.load("digits", validation=given)  # type: ignore[arg-type]
