@@ -98,7 +98,7 @@ class Model:
         x : array_like
             Samples (samples, *in_shape) or (samples, features) with the same number of values; images of one channel
             also (samples, height, width). uint8, float32, float64 or other numbers: NumPy arrays, tensors, data frames,
-            lists.
+            lists. After training on a table: data frames, files of tables, and arrays of the data set itself.
 
         Returns
         -------

@@ -40,7 +40,7 @@ def r2_of(out: np.ndarray, y: Any, name: str) -> float:
     target = target[:, None] if target.ndim == 1 else target
     if isinstance(y, Encoded):
         if y.encoding is None or len(y.encoding.targets) != target.shape[1]:
-            raise DataError("y was joined or cut from a table's targets, in deviations: give targets in their units")
+            raise DataError("y is a part of a table's targets, in deviations: give targets in their units")
         target = y.encoding.in_units(target)
     if target.shape != out.shape or len(out) < 2 or not np.isfinite(target).all():
         raise DataError(f"y wants finite targets of shape {out.shape} for at least 2 samples, got {target.shape}")

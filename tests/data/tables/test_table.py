@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -173,8 +174,9 @@ def test_a_table_to_test_with(people, tmp_path):
 def test_columns_that_count_rows_are_left_out(tmp_path):
     counted = [[str(number), str(number + 7), *line] for number, line in enumerate(rows())]
     path = write(tmp_path / "c.csv", counted, ["", "PassengerId", *HEADING])
-    with pytest.warns(UserWarning, match="'Unnamed: 0', 'PassengerId' counts the rows, and is left out"):
+    with pytest.warns(UserWarning, match="'Unnamed: 0', 'PassengerId' counts the rows, and is left out") as caught:
         data = table(path, "answer")
+    assert caught[0].filename == __file__
     assert data.table is not None and data.table.dropped == ("Unnamed: 0", "PassengerId")
     assert len(data.table.columns) == 3
     with pytest.raises(DataError, match="every row has another value of 'PassengerId': this is no label"):
@@ -325,6 +327,8 @@ def test_arrays_of_the_data_set_alone_stand_for_its_tables():
     assert data.test_y is not None
     assert run.score(data.test_x, data.test_y) == run.test_accuracy and run.score(frame) > 0.9
     assert run.score(data.test_x[::2], data.test_y[::2]) > 0.9
+    copied = pickle.loads(pickle.dumps(data))
+    assert run.score(copied.test_x, copied.test_y) == run.test_accuracy
     raw, pair = frame[["a", "b"]], {"a": 1000.0, "b": 5.0}
     for wrong in (raw.to_numpy(), raw.to_numpy(np.float32), raw.values.tolist(), data.test_x * 2, pair, [pair], None):
         with pytest.raises(DataError, match=r"trained on a table.*data frame with columns a, b, or"):

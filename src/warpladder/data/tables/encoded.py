@@ -27,8 +27,11 @@ class Encoded(np.ndarray[Any, Any]):
         plain = np.asarray(array)
         return plain[()] if return_scalar else plain
 
+    def __reduce__(self) -> Any:
+        return encoded, (np.asarray(self), self.encoding)
 
-def encoded(values: np.ndarray, encoding: TableEncoding) -> np.ndarray:
+
+def encoded(values: np.ndarray, encoding: TableEncoding | None) -> np.ndarray:
     """View of an array of numbers that this encoding made."""
     marked = values.view(Encoded)
     marked.encoding = encoding

@@ -236,7 +236,7 @@ def _counting(frame: Frame) -> tuple[str, ...]:
     """Names of columns that only number the rows, with a warning that they are left out."""
     found = tuple(name for name, column in frame.columns.items() if _counts(column))
     if found:
-        warnings.warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out", stacklevel=3)
+        warnings.warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out", stacklevel=4)
     return found
 
 
