@@ -318,3 +318,15 @@ def test_an_empty_test_part_is_standardised_to_an_empty_one(table):
     x, y = table
     made = wl.data.arrays(x, y, x[:0], None, standardize=True).standardized()
     assert made.test_x.shape == (0, 3) and made.standard is None and made.scale == 1.0
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (1, 2), (1.0, 2.0), (False, True), ("a", "b")])
+def test_labels_of_the_data_set_itself_are_scored_as_the_users(values):
+    x = np.random.default_rng(0).normal(size=(120, 2))
+    y = np.array(values)[(x[:, 0] > 0).astype(int)]
+    made = wl.data.arrays(x[:80], y[:80], x[80:], y[80:])
+    run = wl.train("mlp", made, QUICK, rung="numpy")
+    assert made.test_y is not None and run.test_accuracy is not None and run.test_accuracy > 0.9
+    assert run.score(made.test_x, made.test_y) == run.score(x[80:], y[80:]) == run.test_accuracy
+    second = made.test_y == 1
+    assert run.score(made.test_x[second], made.test_y[second]) == run.score(x[80:][second], y[80:][second]) > 0.8

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import DataError
 from ..errors.arguments import listed
 from ..show import as_html, as_text, dims
+from .encoded import Encoded
 from .labels import ClassValue
 from .standard import Standard
 from .tables.encoding import TableEncoding
@@ -193,22 +194,19 @@ class Dataset:
         return [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None and y.size and y.ndim == 1]
 
     def standardized(self) -> Dataset:
-        """Data set with every part standardised, as float32 of scale 1, for a trainer; without `standard` with its own
+        """Data set with every part standardised, as float32 of scale 1, for a trainer; without `standard` its own
         arrays.
 
         Each call makes new arrays, so call it once.
         """
-        if self.table is not None:  # trainers take plain arrays
-            parts = ("train_x", "train_y", "test_x", "test_y", "valid_x", "valid_y")
-            own = {part: getattr(self, part) for part in parts}
-            return self.but(**{part: None if array is None else np.asarray(array) for part, array in own.items()})
-        if self.standard is None:
-            return self
-        apply = self.standard.apply
-        valid_x = None if self.valid_x is None else apply(self.valid_x)
-        return self.but(
-            train_x=apply(self.train_x), test_x=apply(self.test_x), valid_x=valid_x, scale=1.0, standard=None
-        )
+        parts = ("train_x", "train_y", "test_x", "test_y", "valid_x", "valid_y")
+        own = {part: getattr(self, part) for part in parts}
+        changes: dict[str, object] = {part: np.asarray(y) for part, y in own.items() if isinstance(y, Encoded)}
+        if self.standard is not None:
+            x = {part: own[part] for part in parts if part.endswith("_x") and own[part] is not None}
+            changes |= {part: self.standard.apply(values) for part, values in x.items()}
+            changes |= {"scale": 1.0, "standard": None}
+        return self.but(**changes) if changes else self
 
     def but(self, **changes: object) -> Dataset:
         """Copy of the data set with these fields changed."""

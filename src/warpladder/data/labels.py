@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import DataError
 from ..errors.arguments import listed, shown
 from .convert import to_numpy
+from .encoded import encoded
 
 #: User's value for a class.
 ClassValue = str | bool | int | float
@@ -165,7 +166,8 @@ def numbered_parts(name: str, given: Mapping[str, Any]) -> tuple[dict[str, np.nd
         kinds = ("names", "numbers") if is_text(train) else ("numbers", "names")
         raise DataError(f"{name}: train labels are {kinds[0]}, {odd[0]} labels are {kinds[1]}")
     classes = classes_of(train, [y for part, y in found.items() if part != "train"])
-    return {part: numbered(y, classes, f"{name}: {part} labels") for part, y in found.items()}, classes
+    numbers = {part: numbered(y, classes, f"{name}: {part} labels") for part, y in found.items()}
+    return {part: encoded(y, classes) if classes else y for part, y in numbers.items()}, classes
 
 
 def unknown_classes(classes: Sequence[Any], most: int) -> str | None:

@@ -199,7 +199,7 @@ class Model:
             At least one sample, as for `outputs`.
         y : array_like or None
             Labels (samples,), of `classes_` or numbers, or targets (samples, outputs) in their units, or an array of
-            the data set of a table; None without, or if they stand in the table x.
+            the data set; None without, or if they stand in the table x.
 
         Returns
         -------

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.convert import to_numbers
 from ..data.dataset import Dataset
-from ..data.tables.encoded import Encoded
+from ..data.encoded import Encoded
 from ..errors import DataError
 
 
@@ -38,7 +38,7 @@ def r2_of(out: np.ndarray, y: Any, name: str) -> float:
         raise DataError(f"net {name!r}: scoring needs targets")
     target, out = to_numbers(y, "y").astype(np.float64), out.reshape(len(out), -1)
     target = target[:, None] if target.ndim == 1 else target
-    if isinstance(y, Encoded):
+    if isinstance(y, Encoded) and not isinstance(y.encoding, tuple):
         if y.encoding is None or len(y.encoding.targets) != target.shape[1]:
             raise DataError("y is a part of a table's targets, in deviations: give targets in their units")
         target = y.encoding.in_units(target)

@@ -12,9 +12,9 @@ from ..checkpoint import DataMark
 from ..data.columns import in_order, is_data_frame
 from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset, binary_targets
+from ..data.encoded import Encoded, is_encoded
 from ..data.labels import label_array, numbered
 from ..data.standard import Standard
-from ..data.tables.encoded import Encoded, is_encoded
 from ..data.tables.encoding import TableEncoding
 from ..data.tables.load import learnt_of, read_frame, samples_of
 from ..errors import ArgumentError, DataError
@@ -95,8 +95,7 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
     labels = label_array(y, "y")
     if len(labels) != samples:
         raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
-    is_own = mark.table is not None and is_encoded(y, mark.table)
-    numbers = labels if is_own else numbered(labels, mark.class_names, "y")
+    numbers = labels if is_encoded(y, mark.table or mark.class_names) else numbered(labels, mark.class_names, "y")
     if numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all():
         raise DataError(f"y holds {labels.dtype} where labels are wanted: {listed(classes)!r}")
     if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
@@ -113,7 +112,7 @@ def binary_numbers(y: Any, mark: DataMark) -> Any:
     """
     if y is None:
         return None
-    if mark.table is not None and is_encoded(y, mark.table):
+    if is_encoded(y, mark.table or mark.class_names):
         return np.asarray(y, np.float32).reshape(-1, 1)
     labels = label_array(np.ravel(y), "y")
     return np.asarray(numbered(labels, mark.class_names, "y"), np.float32)[:, None]

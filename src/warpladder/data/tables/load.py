@@ -16,10 +16,10 @@ from ...errors import ArgumentError, DataError
 from ...errors.arguments import called_by_name, listed, shown, wanted
 from ..columns import is_data_frame
 from ..dataset import Dataset
+from ..encoded import encoded
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
 from ..subset import check_numbers, permutation, stratified
-from .encoded import encoded
 from .encoding import TableEncoding, TargetColumn
 from .frame import Frame, TableColumn, from_data_frame, from_text, joined
 from .text import read_text

@@ -1,24 +1,28 @@
-"""`Encoded`: array of a table's data set that remembers the encoding of its numbers."""
+"""`Encoded`: array of a data set that remembers what its numbers mean in the user's units."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .encoding import TableEncoding
+if TYPE_CHECKING:
+    from .labels import ClassValue
+    from .tables.encoding import TableEncoding
+
+    Encoding = TableEncoding | tuple[ClassValue, ...] | None
 
 
 class Encoded(np.ndarray[Any, Any]):
-    """Samples, class numbers or targets of a table as its net sees them.
+    """Class numbers, or the samples, class numbers or targets of a table, as a net sees them.
 
     Parts of the array keep the encoding. Arithmetic and joined arrays lose it, since their numbers may mean another
     thing.
 
-    encoding : encoding that made the numbers; None if it was lost.
+    encoding : the table's encoding, or the classes that the numbers count; None if it was lost.
     """
 
-    encoding: TableEncoding | None
+    encoding: Encoding
 
     def __array_finalize__(self, source: Any) -> None:
         self.encoding = getattr(source, "encoding", None)
@@ -31,13 +35,13 @@ class Encoded(np.ndarray[Any, Any]):
         return encoded, (np.asarray(self), self.encoding)
 
 
-def encoded(values: np.ndarray, encoding: TableEncoding | None) -> np.ndarray:
+def encoded(values: np.ndarray, encoding: Encoding) -> np.ndarray:
     """View of an array of numbers that this encoding made."""
     marked = values.view(Encoded)
     marked.encoding = encoding
     return marked
 
 
-def is_encoded(values: Any, encoding: TableEncoding) -> bool:
+def is_encoded(values: Any, encoding: Encoding) -> bool:
     """True for an array of a data set with this encoding, or a part of it."""
-    return isinstance(values, Encoded) and values.encoding == encoding
+    return isinstance(values, Encoded) and values.encoding is not None and values.encoding == encoding
