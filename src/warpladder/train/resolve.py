@@ -25,6 +25,7 @@ from ..rungs.base import Rung
 from ..trainers.base import check_fit
 from .request import DataRequest, RunRequest
 from .rung_choice import choose_rung
+from .samples import of_outputs
 from .scale import advice, nothing_to_learn, unseen_labels
 from .start import data_mark, fresh_start, resumed_start
 
@@ -124,7 +125,7 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
     if data.has_targets and is_named:
         loss = loss or MSELoss()  # the named nets are classifiers
     net = net if request.hidden is None else with_hidden(net, request.hidden)
-    return (net if loss is None else replace(net, loss=loss)), data, config
+    return (net if loss is None else replace(net, loss=loss)), of_outputs(data, net), config
 
 
 def _is_named(net: Net | str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..data.standard import Standard
 from ..data.tables.encoding import TableEncoding
 from ..data.tables.load import learnt_of, read_frame, samples_of
 from ..errors import ArgumentError, DataError
-from ..errors.arguments import kind_of, listed
+from ..errors.arguments import kind_of, listed, shown
 from ..nets import BCEWithLogitsLoss, Net
 
 
@@ -139,14 +140,41 @@ def _prescaled(x: np.ndarray, mark: DataMark) -> bool:
 
 
 def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
-    """Data set as a trained net sees it: standardised and with numbered labels like its training data `mark`."""
-    if mark.class_names and data.class_names and not data.has_targets:
+    """Data set as a trained net sees it: standardised and with numbered labels like its training data `mark`.
+
+    Raises DataError: a label is none of the net's classes. Warns of numbers where the classes have names.
+    """
+    if (mark.class_names or data.class_names) and not data.has_targets and not mark.has_targets:
         names = np.array(data.class_names)
+        if not len(names) and isinstance(mark.class_names[0], str) and data.train_y is not None:
+            first = ", ".join(f"{number} as {shown(name)}" for number, name in enumerate(mark.class_names[:3]))
+            warnings.warn(
+                f"{data.name}: its labels are numbers where the net's classes have names: they are taken as the classes' "
+                f"numbers, {first}{', ...' if len(mark.class_names) > 3 else ''}",
+                stacklevel=3,
+            )
         labels = {
-            part: numbered(names[y], mark.class_names, f"{data.name}: {part[:-2]} labels")
+            part: numbered(names[y] if len(names) else y, mark.class_names, f"{data.name}: {part[:-2]} labels")
             for part in ("train_y", "valid_y", "test_y")
             if (y := getattr(data, part)) is not None
         }
-        data = data.but(class_names=mark.class_names, **labels)
+        whole = {part: y.astype(np.int32) for part, y in labels.items()}
+        data = data.but(class_names=mark.class_names, **whole)
     data = binary_targets(data) if isinstance(net.loss, BCEWithLogitsLoss) else data
     return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()
+
+
+def of_outputs(data: Dataset, net: Net) -> Dataset:
+    """Data set whose labels are the numbers of outputs, where they are whole numbers below the number of outputs and
+    the net has more outputs than there are classes, as in PyTorch; any other data set unchanged.
+
+    Labels 0, 2 and 4 are the outputs 0, 1 and 2 of a net with three outputs, and 0, 2 and 4 of a net with ten.
+    """
+    outputs, values = net.out_shape[0], data.class_names
+    if data.has_targets or len(values) >= outputs or not all(type(value) is int for value in values):
+        return data
+    if not values or not 0 <= min(values) <= max(values) < outputs:
+        return data
+    numbers = np.array(values, np.int32)
+    parts = {part: getattr(data, part) for part in ("train_y", "valid_y", "test_y")}
+    return data.but(class_names=(), **{part: numbers[y] for part, y in parts.items() if y is not None})
