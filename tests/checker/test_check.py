@@ -281,6 +281,7 @@ def test_every_kind_of_report_has_a_hint() -> None:
     }
     kinds |= {
         "unfilled",
+        "streams",
         "unwritten",
         "nothing written",
         "time limit",

@@ -77,9 +77,12 @@ def on_tensor(launch: Launch) -> bool:
     return "tensor" in of_op(launch)
 
 
+PRODUCTS = ("gemm", "gemm_weights", "tiled", "thin")
+
+
 def on_graph(launch: Launch) -> bool:
     """True for a matrix product of the graph rung."""
-    return launch.kernel.source.path.stem in ("gemm", "gemm_weights", "tiled", "thin", "short")
+    return launch.kernel.source.path.stem in (*PRODUCTS, "short", "small_chain")
 
 
 def clock(slow: Callable[[Launch], bool]) -> Clockwork:
@@ -106,7 +109,7 @@ def test_a_mix_is_chosen_where_some_layers_are_faster_below() -> None:
     slow_linear = loaded(clock(lambda launch: (on_graph if "conv2d" in of_op(launch) else on_tensor)(launch)))
     assert slow_linear.below and slow_linear.below != slow_linear.computing
     assert 8 in slow_linear.below and 3 not in slow_linear.below
-    assert slow_linear.remark == "the kernels of the rung below compute layer 8, faster than its own"
+    assert slow_linear.remark == "the kernels of the rung below compute layers 8, 10, faster than its own"
     assert not slow_linear.idea
 
 

@@ -31,6 +31,7 @@ from .verdict import distance, distances
 from .whole_batches import judged
 
 RESERVE = 3.0  # times that the witness's error must fit into each bound
+NEARBY = 3  # witnesses with other roundings of the parameters
 ALONE = 64  # samples that are tried one by one, at most
 SHARE = 0.8  # share of them that must be fit: with fewer the others were near a bound by chance
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
@@ -217,7 +218,25 @@ def fit_to_predict(
         return distances(off, np.square(size[:tried])) * reserve <= limit
 
     found = np.flatnonzero(np.all([fits_alone(got) for got in outputs], axis=0))
-    return found if len(found) >= share * tried else found[:0]
+    if len(found) < share * tried:
+        return found[:0]
+    if precision.coarse:
+        return found
+    sure = np.all([fits_alone(got) for got in _nearby(net, x[:tried], scale, state, precision)], axis=0)
+    return found[sure[found]]
+
+
+def _nearby(net: Net, x: np.ndarray, scale: float, state: State, precision: Precision) -> Iterator[np.ndarray]:
+    """Outputs of witnesses whose parameters are the next numbers up or down. A sum that cancels shows in them, though
+    one program's roundings of it may cancel as well.
+    """
+    random = np.random.default_rng(0)
+    for _ in range(NEARBY):
+        towards = random.choice(np.array([-np.inf, np.inf], np.float32), state.params.shape)
+        params = np.nextafter(state.params.astype(np.float32), towards)
+        witness = Witness(net, params, precision)
+        witness.set_state(State(params, buffers=state.buffers))
+        yield witness.predict(x, scale)
 
 
 def _storing(net: Net, state: State, precision: Precision) -> list[ReferenceTrainer]:

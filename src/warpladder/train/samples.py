@@ -149,8 +149,8 @@ def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
         if not len(names) and isinstance(mark.class_names[0], str) and data.train_y is not None:
             first = ", ".join(f"{number} as {shown(name)}" for number, name in enumerate(mark.class_names[:3]))
             warnings.warn(
-                f"{data.name}: its labels are numbers where the net's classes have names: they are taken as the classes' "
-                f"numbers, {first}{', ...' if len(mark.class_names) > 3 else ''}",
+                f"{data.name}: its labels are numbers where the net's classes have names: they are taken as the "
+                f"classes' numbers, {first}{', ...' if len(mark.class_names) > 3 else ''}",
                 stacklevel=3,
             )
         labels = {
