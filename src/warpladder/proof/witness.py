@@ -230,10 +230,10 @@ def _nearby(net: Net, x: np.ndarray, scale: float, state: State, precision: Prec
     """Outputs of witnesses whose parameters are the next numbers up or down. A sum that cancels shows in them, though
     one program's roundings of it may cancel as well.
     """
-    random = np.random.default_rng(0)
+    random, element = np.random.default_rng(0), np.dtype(precision.element)
     for _ in range(NEARBY):
-        towards = random.choice(np.array([-np.inf, np.inf], np.float32), state.params.shape)
-        params = np.nextafter(state.params.astype(np.float32), towards)
+        towards = random.choice(np.array([-np.inf, np.inf], element), state.params.shape)
+        params = np.nextafter(state.params.astype(element), towards)
         witness = Witness(net, params, precision)
         witness.set_state(State(params, buffers=state.buffers))
         yield witness.predict(x, scale)
