@@ -170,10 +170,11 @@ def of_outputs(data: Dataset, net: Net) -> Dataset:
 
     Labels 0, 2 and 4 are the outputs 0, 1 and 2 of a net with three outputs, and 0, 2 and 4 of a net with ten.
     """
-    outputs, values = net.out_shape[0], data.class_names
-    if data.has_targets or len(values) >= outputs or not all(type(value) is int for value in values):
+    outputs, classes = net.out_shape[0], data.class_names
+    values = [value for value in classes if isinstance(value, int) and not isinstance(value, bool)]
+    if data.has_targets or not values or len(values) < len(classes) or len(values) >= outputs:
         return data
-    if not values or not 0 <= min(values) <= max(values) < outputs:
+    if min(values) < 0 or max(values) >= outputs:
         return data
     numbers = np.array(values, np.int32)
     parts = {part: getattr(data, part) for part in ("train_y", "valid_y", "test_y")}
