@@ -14,7 +14,7 @@
 // dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum over n of g[n, o]. Block (OUTPUTS, INPUTS); SAMPLES are in
 // shared memory at a time.
 template <int WIDE, int OUTPUTS, int INPUTS, int SAMPLES>
-__global__ void __launch_bounds__(THREADS) short_weight_gradient(
+__global__ void __launch_bounds__(THREADS, 1) short_weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ dw,
     float* __restrict__ db, int n, int inputs, int outputs
 ) {
