@@ -23,9 +23,27 @@ __device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     return lane % 2 * 4 + (EACH > 2 ? lane / 2 % 2 * 2 : 0) + (EACH > 4 ? lane / 4 % 2 : 0);
 }
 
-// Writes the bits of the largest of each of eight channels' numbers to largest[0] to [7].
-template <int EACH>
-__device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
+// Sums of eight channels' numbers, of TURNS pixels of each lane, as join_channels leaves them in `sums`.
+template <int EACH, int TURNS>
+__device__ __forceinline__ int sums_of_channels(const float (&held)[TURNS][8], float (&sums)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        sums[i] = held[0][i];
+#pragma unroll
+        for (int turn = 1; turn < TURNS; ++turn) sums[i] += held[turn][i];
+    }
+    return join_channels<EACH>(sums, [](float a, float b) { return a + b; });
+}
+
+// Writes the bits of the largest of each of eight channels' numbers, of TURNS pixels of each lane, to largest[0] to
+// largest[7].
+template <int EACH, int TURNS>
+__device__ __forceinline__ void largest_of_channels(const float (&held)[TURNS][8], unsigned* largest) {
+    unsigned mine[8] = {};
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) mine[i] = max(mine[i], bits_of_size(held[turn][i]));
     const int channel = join_channels<EACH>(mine, [](unsigned a, unsigned b) { return max(a, b); });
 #pragma unroll
     for (int i = 0; i < JOINED<EACH>; ++i)

@@ -105,27 +105,13 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
     };
     const auto put = [&] {
         float added[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            added[i] = held_y[0][i];
-#pragma unroll
-            for (int turn = 1; turn < TURNS_Y; ++turn) added[i] += held_y[turn][i];
-        }
-        const int channel_y = join_channels<EACH_Y>(added, [](float a, float b) { return a + b; });
+        const int channel_y = sums_of_channels<EACH_Y>(held_y, added);
 #pragma unroll
         for (int i = 0; i < JOINED<EACH_Y>; ++i)
             if (lane % EACH_Y < 8) bias[warp][first_y + channel_y + i] += added[i];
         if constexpr (SCALED<FORMAT>) {
-            unsigned most_x[8] = {}, most_y[8] = {};
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-#pragma unroll
-                for (int turn = 0; turn < TURNS_X; ++turn) most_x[i] = max(most_x[i], bits_of_size(held_x[turn][i]));
-#pragma unroll
-                for (int turn = 0; turn < TURNS_Y; ++turn) most_y[i] = max(most_y[i], bits_of_size(held_y[turn][i]));
-            }
-            largest_of_channels<EACH_X>(most_x, largest + first_x);
-            largest_of_channels<EACH_Y>(most_y, largest + CHANNELS + first_y);
+            largest_of_channels<EACH_X>(held_x, largest + first_x);
+            largest_of_channels<EACH_Y>(held_y, largest + CHANNELS + first_y);
             __syncthreads();
             for (int i = threadIdx.x; i < CHANNELS + OUTPUTS; i += THREADS)
                 inverse_scale[i] = power_of_two(254u - scale_exponent(largest[i])) * (i < CHANNELS ? DOWN : UP);

@@ -84,27 +84,11 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                     EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
         }
         float added[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            added[i] = held_y[0][i];
-#pragma unroll
-            for (int round = 1; round < ROUNDS_Y; ++round) added[i] += held_y[round][i];
-        }
-        const int channel_y = join_channels<EACH_Y>(added, [](float a, float b) { return a + b; });
+        const int channel_y = sums_of_channels<EACH_Y>(held_y, added);
         if (lane % EACH_Y < 8) bias[warp][first_y + channel_y] += added[0];
         if constexpr (SCALED<FORMAT>) {
-            unsigned most_x[8] = {}, most_y[8] = {};
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-#pragma unroll
-                for (int round = 0; round < ROUNDS_X; ++round)
-                    most_x[i] = max(most_x[i], bits_of_size(held_x[round][i]));
-#pragma unroll
-                for (int round = 0; round < ROUNDS_Y; ++round)
-                    most_y[i] = max(most_y[i], bits_of_size(held_y[round][i]));
-            }
-            largest_of_channels<EACH_X>(most_x, largest + first_x);
-            largest_of_channels<EACH_Y>(most_y, largest + CHANNELS + first_y);
+            largest_of_channels<EACH_X>(held_x, largest + first_x);
+            largest_of_channels<EACH_Y>(held_y, largest + CHANNELS + first_y);
             __syncthreads();
             if (threadIdx.x < CHANNELS + WIDTH)
                 inverse_scale[threadIdx.x] = power_of_two(254u - scale_exponent(largest[threadIdx.x]))
