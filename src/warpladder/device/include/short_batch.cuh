@@ -22,6 +22,14 @@ __device__ __forceinline__ float4 read_four(const float* from, int count) {
     else return load_four(from, count, false);
 }
 
+// Adds factor * four to four sums.
+__device__ __forceinline__ void add_product(float* sum, float factor, const float4& four) {
+    sum[0] = fmaf(factor, four.x, sum[0]);
+    sum[1] = fmaf(factor, four.y, sum[1]);
+    sum[2] = fmaf(factor, four.z, sum[2]);
+    sum[3] = fmaf(factor, four.w, sum[3]);
+}
+
 // Four numbers of g from number `at` on, of which the first `count` exist.
 template <int WIDE>
 struct MaskedFour {

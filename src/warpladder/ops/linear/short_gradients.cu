@@ -84,12 +84,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_input_gradient(
                 const float4 four = *reinterpret_cast<const float4*>(g + (of_four + 4 * r) * pitch + o);
                 const float left[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    sum[4 * r] = fmaf(left[k], right[k].x, sum[4 * r]);
-                    sum[4 * r + 1] = fmaf(left[k], right[k].y, sum[4 * r + 1]);
-                    sum[4 * r + 2] = fmaf(left[k], right[k].z, sum[4 * r + 2]);
-                    sum[4 * r + 3] = fmaf(left[k], right[k].w, sum[4 * r + 3]);
-                }
+                for (int k = 0; k < 4; ++k) add_product(sum + 4 * r, left[k], right[k]);
             }
         }
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ...device import Array, Device
@@ -9,8 +11,9 @@ from ...nets import Linear
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches, ceil_div
 from ..engine.segments import Operands
+from ..linear.short_gradients import tile_grid, tile_shared, weight_tile
 from ..update.fused import UpdatesInPlace, settings
-from .plan import THREADS, ChainPlan, gradient_shared, gradient_tile, gradient_tiles, planned, quads
+from .plan import THREADS, ChainPlan, padded, planned
 from .source import FORWARD, GRADIENT, forward_source, gradient_source
 
 
@@ -34,19 +37,20 @@ class SmallChain(UpdatesInPlace):
         if samples is not None:
             assert samples.labels is not None
             self.read = samples.stored, np.float32(samples.scale), samples.labels, samples.order, samples.step
-            self.x, self.pitch = self.scratch((capacity, 4 * quads(widths[0]))), 4 * quads(widths[0])
+            self.pitch = padded(widths[0])
+            self.x = self.scratch((capacity, self.pitch))
         else:
             assert operands.target is not None
             self.x, self.pitch = operands.buffers.x.reshape((capacity, widths[0])), widths[0]
             self.read = self.x, np.float32(1), operands.target, None, None
         self.reads_order = samples is None or samples.order is not None
-        self.y = [self.scratch((capacity, 4 * quads(width))) for width in widths[1:-1]]
-        self.g = [self.scratch((capacity, 4 * quads(width))) for width in widths[1:]]
+        self.y = [self.scratch((capacity, padded(width))) for width in widths[1:-1]]
+        self.g = [self.scratch((capacity, padded(width))) for width in widths[1:]]
         self.lost, self.hits = self.scratch((capacity,), np.float64), self.scratch((capacity,), np.int32)
         stored = self.x if samples is None else samples.stored
         pixel = "unsigned char" if stored.dtype == np.uint8 else "float"
         self.forward_kernel = device.kernel(forward_source(plan, pixel, self.gathers), FORWARD)
-        self.tile = gradient_tile(widths, device.limits)
+        self.tile = weight_tile(device.limits, list(pairwise(widths)))
         self.gradient_kernel = device.kernel(gradient_source(widths, self.pitch, self.tile), GRADIENT)
 
     @classmethod
@@ -64,11 +68,12 @@ class SmallChain(UpdatesInPlace):
 
     def backward(self, part: Slice) -> Launches:
         """Launch of the gradients of all parameters, the log, and the update if the batch comes in one slice."""
-        blocks = gradient_tiles(self.plan.widths, self.tile) + 1  # and one for the log
+        grids = [tile_grid(self.tile, *layer) for layer in pairwise(self.plan.widths)]
+        blocks = sum(across * down for across, down in grids) + 1  # and one for the log
         log = *self.log.entry(part.has_loss), part.n, part.batch, int(part.is_first), int(part.is_last)
         read: tuple[Array, ...] = self.x, *self.y, *self.g
         written = *self.operands.grads, self.lost, self.hits, *settings(self.operands.update, part)
-        return [self.gradient_kernel.bind(blocks, THREADS, *read, *written, *log, shared=gradient_shared(self.tile))]
+        return [self.gradient_kernel.bind(blocks, THREADS, *read, *written, *log, shared=tile_shared(self.tile))]
 
 
 def _plan(subgraph: Subgraph, has_dx: bool) -> ChainPlan | None:

@@ -214,12 +214,7 @@ __device__ __noinline__ void backward(int g, int w, int x, float* __restrict__ s
                 const float4 value = *reinterpret_cast<const float4*>(shared + g + s * padded(OUT) + 4 * r);
                 const float each[4] = {value.x, value.y, value.z, value.w};
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    sum[4 * s] = fmaf(each[k], weight[k].x, sum[4 * s]);
-                    sum[4 * s + 1] = fmaf(each[k], weight[k].y, sum[4 * s + 1]);
-                    sum[4 * s + 2] = fmaf(each[k], weight[k].z, sum[4 * s + 2]);
-                    sum[4 * s + 3] = fmaf(each[k], weight[k].w, sum[4 * s + 3]);
-                }
+                for (int k = 0; k < 4; ++k) add_product(sum + 4 * s, each[k], weight[k]);
             }
         }
         add_lanes<4 * S, 16>(sum, [&](int number, float total) {

@@ -1,4 +1,4 @@
-"""Plan of a small chain: samples of a block, places of weights and activations in its shared memory, and tiles."""
+"""Plan of a small chain: samples of a block, and places of weights and activations in its shared memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from ...device import Limits
 from ..engine.kernels import ceil_div
 
 THREADS = 256
-WARPS = THREADS // 32
 #: Most samples, and most classes: a lane of a warp has one.
 FEW, CLASSES = 512, 32
 #: Samples of a block.
 SAMPLES = (1, 2, 4, 8)
-#: Outputs and inputs of a tile of the weight gradient, and samples in shared memory at a time.
-TILES = ((16, 32, 256), (32, 32, 128), (32, 64, 64))
 
 #: Bytes of weights a cycle that reach one block, and all blocks together, as seen on an H200
 #: (docs/notes/persistent.md); multiply-adds a cycle of a multiprocessor, of which 128 are the peak.
@@ -25,14 +22,9 @@ BLOCK_BYTES, ALL_BYTES, MULTIPLY_ADDS = 40, 1400, 90
 LAYER_CYCLES, LAUNCH_CYCLES = 400, 4000
 
 
-def quads(width: int) -> int:
-    """Groups of four numbers that hold a row of `width`."""
-    return ceil_div(width, 4)
-
-
 def padded(width: int) -> int:
-    """Floats of a row in shared memory, as in layers.cuh."""
-    return 4 * quads(width)
+    """Floats of a row of `width` numbers, in whole quads, as in layers.cuh."""
+    return ceil_div(width, 4) * 4
 
 
 @dataclass(frozen=True)
@@ -86,27 +78,6 @@ def planned(widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool) -> Ch
         return None
     least, best = min(found, key=lambda each: each[0])
     return best if least <= LAUNCH_CYCLES * len(best.passes) else None
-
-
-def gradient_tile(widths: tuple[int, ...], limits: Limits) -> tuple[int, int, int]:
-    """Tile of the weight gradients: the smallest one of which a device runs all at once, two on each multiprocessor."""
-    at_once = (
-        tile
-        for tile in TILES
-        if gradient_shared(tile) <= limits.shared_opt_in and gradient_tiles(widths, tile) <= 2 * limits.multiprocessors
-    )
-    return next(at_once, TILES[-1])
-
-
-def gradient_shared(tile: tuple[int, int, int]) -> int:
-    """Bytes of shared memory of a tile: rows of samples, later the threads' sums and their parts of db."""
-    across, down, samples = tile
-    return 4 * max(samples * (across + down + 8), THREADS * 17)
-
-
-def gradient_tiles(widths: tuple[int, ...], tile: tuple[int, int, int]) -> int:
-    """Number of tiles of all layers' weight gradients."""
-    return sum(ceil_div(outputs, tile[0]) * ceil_div(inputs, tile[1]) for inputs, outputs in pairwise(widths))
 
 
 def _weights(inputs: int, outputs: int) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...device import source as sources
 from ...device.source import KernelSource
-from ..engine.kernels import ceil_div
-from .plan import ChainPlan, quads
+from ..linear.short_gradients import Tile, tile_grid
+from .plan import ChainPlan, padded
 
 #: Names of the kernels.
 FORWARD, GRADIENT = "small_chain", "small_chain_gradients"
@@ -100,25 +100,25 @@ def _passes(plan: ChainPlan, pixel: str, gathers: bool) -> list[str]:
             if layer == last:
                 lines.append(f"cross_entropy<{outputs}, S>({rows[layer]}, labels, mean, g{layer}, lost, hits, mine);")
         else:
-            mask, pitch, stored = ("true", 4 * quads(inputs), f"g{layer - 1}") if layer > 1 else ("false", inputs, "dx")
+            mask, pitch, stored = ("true", padded(inputs), f"g{layer - 1}") if layer > 1 else ("false", inputs, "dx")
             shapes = f"{inputs}, {outputs}, S, {mask}, {pitch}"
             lines.append(f"backward<{shapes}>({rows[layer]}, {w}, {at}, {stored}, mine);")
     return lines
 
 
 @cache
-def gradient_source(widths: tuple[int, ...], pitch: int, tile: tuple[int, int, int]) -> KernelSource:
+def gradient_source(widths: tuple[int, ...], pitch: int, tile: Tile) -> KernelSource:
     """Kernel of all weight gradients. pitch : floats between rows of the first layer's input. tile : as in `TILES`."""
     layers = range(1, len(widths))
     lines = ["Batch rows;", "float *dw, *db;", "int inputs, outputs, across;"]
     first = 0
     for layer, (inputs, outputs) in zip(layers, pairwise(widths), strict=True):
-        across, down = ceil_div(outputs, tile[0]), ceil_div(inputs, tile[1])
-        x, pitch_x = ("x", pitch) if layer == 1 else (f"y{layer - 1}", 4 * quads(inputs))
+        across, down = tile_grid(tile, inputs, outputs)
+        x, pitch_x = ("x", pitch) if layer == 1 else (f"y{layer - 1}", padded(inputs))
         otherwise = "else " if layer > 1 else ""
         lines += [
             f"{otherwise}if (block < {first + across * down}) {{",
-            f"    rows = {{{x}, g{layer}, nullptr, n, {pitch_x}, {4 * quads(outputs)}}};",
+            f"    rows = {{{x}, g{layer}, nullptr, n, {pitch_x}, {padded(outputs)}}};",
             f"    dw = dw{layer}, db = db{layer};",
             f"    inputs = {inputs}, outputs = {outputs}, across = {across}, block -= {first};",
             "}",
