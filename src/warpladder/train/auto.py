@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .. import ladder
 from ..config import TrainConfig
 from ..machine.cores import cores
-from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
+from ..nets import Conv2d, CrossEntropyLoss, Net
 from ..optimizers import SGD
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[
     from ..trainers.persistent.plan import CLOCK, layers, plans
 
     chain, batch = layers(net), config.batch(samples)
+    assert not isinstance(chain, str)  # the rung persistent supports the net
     count, capability = len(chain), (int(gpu.capability[0]), int(gpu.capability[1]))
     limits = Limits(
         "this GPU", multiprocessors=gpu.multiprocessors, cluster=16 if capability[0] >= 9 else 1,
@@ -115,12 +116,7 @@ def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[
     )  # fmt: skip
     found = plans(net, batch, limits, slots=len(config.optimizer.slots))
     graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count)
-    shapes = [
-        layer.param_shapes(shape)["weight"]
-        for layer, shape in zip(net.layers, net.shapes, strict=False)
-        if isinstance(layer, Linear)
-    ]
-    widths = shapes[0][1], *(outputs for outputs, _ in shapes)
+    widths = chain[0].inputs, *(each.outputs for each in chain)
     if count > 2 and isinstance(net.loss, CrossEntropyLoss):
         update = 0.0 if isinstance(config.optimizer, SGD) and config.steady else GRAPH_UPDATE
         graph = min(graph, _by_samples(widths, batch, limits) + update)

@@ -28,7 +28,7 @@ WIDTH = NUMBERS + 1
 
 
 class Held(NamedTuple):
-    """What a step changes: parameters, the optimizer's slots, and running statistics, each by name."""
+    """Parameters, the optimizer's slots and running statistics, each by name: the state that a step changes."""
 
     params: Tree
     slots: Slots
