@@ -7,15 +7,16 @@ Output of `decision_table`, for batches of n; all four precisions choose alike:
     cnn, layer 2           16x26x26   32x24x24   Narrow     Narrow     Narrow     Narrow      Narrow      Narrow
     autoencoder, layer 0   3x32x32    256x32x32  FewInputs  FewInputs  FewInputs  First       First       First
     autoencoder, layer 3   256x16x16  128x16x16  FewPixels  FewPixels  Implicit   Warpgroups  Warpgroups  Warpgroups
-    autoencoder, layer 6   128x8x8    128x8x8    FewPixels  FewPixels  FewPixels  Implicit    Implicit    Warpgroups
-    autoencoder, layer 9   128x8x8    256x16x16  FewPixels  FewPixels  FewPixels  General     General     Warpgroups
-    autoencoder, layer 12  256x16x16  3x32x32    FewPixels  FewPixels  General    General     Shifted     Shifted
+    autoencoder, layer 6   128x8x8    128x8x8    FewPixels  FewPixels  Implicit   Implicit    Implicit    Warpgroups
+    autoencoder, layer 9   128x8x8    256x16x16  FewPixels  FewPixels  Upsampled  Upsampled   Upsampled   Warpgroups
+    autoencoder, layer 12  256x16x16  3x32x32    FewPixels  FewPixels  Upsampled  Upsampled   Shifted     Shifted
     5 x 5                  16x24x24   32x20x20   Narrow     Narrow     Narrow     Narrow      Narrow      Narrow
     5 x 5, wide            64x28x28   64x28x28   Implicit   Implicit   Implicit   Implicit    Implicit    Implicit
     3 x 3, stride 2        64x32x32   128x16x16  Implicit   Implicit   Implicit   Implicit    Implicit    Implicit
     1 x 1                  256x14x14  64x14x14   Implicit   Implicit   Implicit   Implicit    Implicit    Implicit
 
-GPUs without warpgroup products use General instead of Warpgroups and Shifted.
+GPUs without warpgroup products use Implicit and Upsampled instead of Warpgroups and Shifted. General computes windows
+too large for these two.
 """
 
 from ....device import Limits
@@ -26,13 +27,14 @@ from .first.first import First
 from .formats import FORMATS
 from .general.general import FewInputs, General
 from .implicit.implicit import Implicit
+from .implicit.upsampled import Upsampled
 from .narrow.narrow import Narrow
 from .shifted.shifted import Shifted
 from .warpgroups.warpgroups import Warpgroups
 
 #: In order of preference: the first that supports a problem computes it.
 ALGORITHMS: tuple[type[ConvAlgorithm], ...] = (
-    First, FewInputs, Warpgroups, Shifted, Narrow, FewPixels, Implicit, General,
+    First, FewInputs, Warpgroups, Shifted, Narrow, FewPixels, Implicit, Upsampled, General,
 )  # fmt: skip
 #: Convolutions of the decision table: of the ladder's nets, and others.
 CASES = {

@@ -25,8 +25,9 @@ STILL, SEEN = 32, CHANNELS
 ALONG = 16
 #: Most blocks of a cluster that every GPU supports.
 CLUSTER = 8
-#: Most tiles of a batch, each of up to PIXELS pixels of an image: a thousand pixels suffice for kernels that pack.
-MOST = 16
+#: Most tiles of a batch, each of up to PIXELS pixels of an image, and most images of it: with more, implicit GEMMs,
+#: which pack weights once, are faster (docs/notes/tensor-conv2d.md).
+MOST, IMAGES = 16, 4
 #: Fragments of eight columns of a warp of a group, the most first, by the taps that are read (taps.cuh).
 TILES = {"WINDOW": (4, 2, 1), "UPSAMPLED": (4,), "GATHERED": (2, 1)}
 
@@ -221,8 +222,8 @@ class FewPixels(ConvAlgorithm):
     def fits(cls, problem: ConvProblem) -> bool:
         """True if there are few pixels, and the device supports clusters of blocks."""
         small = problem.conv.read
-        few = problem.capacity * FewPixelsPass(small, small).tiles <= MOST and small[0] % CHANNELS == 0
-        return problem.is_same_3x3 and few and problem.limits.cluster >= CLUSTER
+        few = problem.capacity <= IMAGES and problem.capacity * FewPixelsPass(small, small).tiles <= MOST
+        return problem.is_same_3x3 and few and small[0] % CHANNELS == 0 and problem.limits.cluster >= CLUSTER
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .....device import Array, Launch, Limits
+from .....device import Array, Device, Launch, Limits
 from ....cost.plans import Planner, best
 from ....engine.kernels import Launches, OnDevice, ceil_div
 from ....engine.segments import Segment
@@ -54,18 +54,27 @@ class ImplicitPass:
 
 
 class ImplicitWeightGradient:
-    """Launcher of dw and db of a convolution, for up to `capacity` images."""
+    """Launcher of dw and db of a convolution, for up to `capacity` images.
 
-    def __init__(self, owner: OnDevice, shape: ImplicitShape, capacity: int, kind: FactorFormat) -> None:
-        self.device, self.shape, self.kind = owner.device, shape, kind
+    fold : factor of the upsampling before the convolution; 1 for none. With one `shape` is that of the transposed
+    convolution: `x` and `dy` change places.
+    """
+
+    def __init__(self, owner: OnDevice, shape: ImplicitShape, capacity: int, kind: FactorFormat, fold: int = 1) -> None:
+        self.device, self.shape, self.kind, self.fold = owner.device, shape, kind, fold
         limits = owner.device.limits
         self.plan: Planner[CorrelateTile] = Planner(lambda n: ImplicitCorrelate(n, shape, kind, limits), capacity)
         self.partials = owner.scratch((self.plan.partials,))
         parts = self.plan.partials // ImplicitCorrelate(1, shape, kind, limits).numbers
         self.sums = owner.scratch((parts, shape.written[0]))
 
-    def launches(self, n: int, x: Array, dy: Array, other: Stored, to: Gradients) -> Launches:
-        """Launches that fill dw and db. other : how dy is stored, and its other array (`ImplicitPass.launch`)."""
+    def launches(
+        self, n: int, x: Array, dy: Array, other: Stored, to: Gradients, sums: tuple[Array, int] | None = None
+    ) -> Launches:
+        """Launches that fill dw and db. other : how dy is stored, and its other array (`ImplicitPass.launch`).
+
+        sums : partial sums for db, and the number of their rows; None for the kernel's own sums of dy.
+        """
         shape, tile, (gradient, second) = self.shape, self.plan(n), other
         problem = ImplicitCorrelate(n, shape, self.kind, self.device.limits)
         (c, _, _), (o, _, _), window = shape.read, shape.written, shape.window
@@ -76,8 +85,25 @@ class ImplicitWeightGradient:
         arrays = x, dy, masks, pools, self.partials, self.sums
         kernel, shared = self.device.kernel(WEIGHTS, name), problem.shared(tile)
         product = kernel.bind(grid, 32 * tile.warps, *arrays, n, tile.depth, shared=shared)
-        partials, sums = (self.partials, tile.parts), (self.sums, tile.parts)
-        return [product, finish(self.device, partials, sums, (o, c, window.k, 1), to)]
+        partials, sums = (self.partials, tile.parts), sums or (self.sums, tile.parts)
+        return [product, finish(self.device, partials, sums, (o, c, window.k, self.fold), to)]
+
+
+def pack(
+    device: Device, w: Array, shape: ImplicitShape, along: ImplicitPass | None, back: ImplicitPass | None, fold: int = 1
+) -> Launch:
+    """Launch that packs weights for a convolution of this shape and for the way back, whichever there are.
+
+    fold : factor of the upsampling before the convolution, whose transposed form then has this shape; 1 for none.
+    """
+    c, o, some = shape.read[0], shape.written[0], [each for each in (along, back) if each is not None]
+    bn, back_bn = (0 if each is None else each.bn for each in (along, back))
+    half = ceil_div(o, bn) * bn if bn else 0
+    blocks = half + (ceil_div(c, back_bn) * back_bn if back_bn else 0)
+    numbers = o, c, shape.window.k, int(shape.few), bn, back_bn, half
+    packed = (None if each is None else each.packed for each in (along, back))
+    kernel = device.kernel(PACK, f"pack_implicit<{some[0].kind.name}, {fold}>")
+    return kernel.bind(blocks, PACKING, w, *numbers, *packed)
 
 
 class ImplicitConvolution:
@@ -98,12 +124,7 @@ class ImplicitConvolution:
 
     def pack(self, w: Array) -> Launch:
         """Launch that packs the weights for y and dx, needed once after each change of the weights."""
-        c, o, back = self.shape.read[0], self.shape.written[0], self.dx
-        half = ceil_div(o, self.y.bn) * self.y.bn
-        blocks, back_bn = (half, 0) if back is None else (half + ceil_div(c, back.bn) * back.bn, back.bn)
-        numbers = o, c, self.shape.window.k**2, int(self.shape.few), self.y.bn, back_bn, half
-        packed = self.y.packed, None if back is None else back.packed
-        return self.device.kernel(PACK, f"pack_implicit<{self.kind.name}>").bind(blocks, PACKING, w, *numbers, *packed)
+        return pack(self.device, w, self.shape, self.y, self.dx)
 
     def forward(self, n: int, x: Array, bias: Array | None, y: Array, relu: bool, argmax: Array | None) -> Launches:
         """Launches that fill y[:n] from x[:n], with bias, ReLU and pool if there are any."""

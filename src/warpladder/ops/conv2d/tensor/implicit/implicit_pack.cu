@@ -1,60 +1,66 @@
 // Packing of a convolution's weights for `convolve_implicit`: rows of a plane's channels for each tap and output.
 // arch: sm_80, sm_90, sm_100
+#include "../folded.cuh"
 #include "implicit.cuh"
 
 constexpr int THREADS = 256;
 
-// A direction of a convolution: `inputs` terms of `taps` taps for `outputs`, in panels of `bn` outputs. swapped: w is
-// (inputs, outputs, taps), not (outputs, inputs, taps).
+// A direction of a convolution: `channels` x K x K terms for `outputs`, in panels of `bn` outputs. few: terms are
+// (channel, tap), not channels of a tap. swapped: w is (channels, outputs, ...), not (outputs, channels, ...).
 struct Packing {
     uint4* packed;
-    int outputs, inputs, taps, bn, swapped;
+    int outputs, channels, k, few, bn, swapped;
 };
 
 // Packs one output's weights: (outputs / bn, planes, taps, bn) rows of CHANNELS numbers, and after all of them the
-// outputs' inverse scales.
-template <int FORMAT, int CHANNELS>
+// outputs' inverse scales. FOLD: factor of the upsampling whose sums of weights are packed (folded.cuh); 1 for none.
+template <int FORMAT, int CHANNELS, int FOLD>
 __device__ void pack(const Packing& to, const float* w, int output, unsigned (&warps)[THREADS / 32]) {
     using Panel = Lines<FORMAT, CHANNELS>;
-    const int planes = over(to.inputs, CHANNELS), all = to.inputs * to.taps, tiles = over(to.outputs, to.bn);
+    const int k = to.k, size = k - FOLD + 1, inputs = to.few ? to.channels * k * k : to.channels,
+        taps = to.few ? 1 : k * k, planes = over(inputs, CHANNELS), all = inputs * taps,
+        tiles = over(to.outputs, to.bn);
     const auto number = [&](int input, int tap) {
-        return w[(to.swapped ? input * to.outputs + output : output * to.inputs + input) * to.taps + tap]; };
+        const int channel = to.few ? input / (k * k) : input, place = to.few ? input % (k * k) : tap;
+        const int row = to.swapped ? channel * to.outputs + output : output * to.channels + channel;
+        return FOLD == 1 ? w[row * (k * k) + place] : folded(w + row * (size * size), place / k, place % k, k, FOLD);
+    };
     unsigned exponent = 127;
     if constexpr (SCALED<FORMAT>) {
         unsigned largest = 0;
         if (output < to.outputs)
             for (int i = threadIdx.x; i < all; i += THREADS)
-                largest = max(largest, bits_of_size(number(i / to.taps, i % to.taps)));
+                largest = max(largest, bits_of_size(number(i / taps, i % taps)));
         exponent = scale_exponent(largest_of_block(largest, warps));
         if (threadIdx.x == 0)
-            reinterpret_cast<float*>(to.packed + tiles * planes * to.taps * to.bn * Panel::STRIDE)[output] =
+            reinterpret_cast<float*>(to.packed + tiles * planes * taps * to.bn * Panel::STRIDE)[output] =
                 power_of_two(254u - exponent) * UP;
     }
-    for (int i = threadIdx.x; i < planes * Panel::CHUNKS * to.taps; i += THREADS) {
-        const int tap = i % to.taps, chunk = i / to.taps % Panel::CHUNKS, plane = i / to.taps / Panel::CHUNKS;
+    for (int i = threadIdx.x; i < planes * Panel::CHUNKS * taps; i += THREADS) {
+        const int tap = i % taps, chunk = i / taps % Panel::CHUNKS, plane = i / taps / Panel::CHUNKS;
         float held[8];
 #pragma unroll
         for (int e = 0; e < 8; ++e) {
             const int input = plane * CHANNELS + 8 * chunk + e;
-            held[e] = output < to.outputs && input < to.inputs ? number(input, tap) * power_of_two(exponent) : 0.0f;
+            held[e] = output < to.outputs && input < inputs ? number(input, tap) * power_of_two(exponent) : 0.0f;
         }
-        const int row = ((output / to.bn * planes + plane) * to.taps + tap) * to.bn + output % to.bn;
+        const int row = ((output / to.bn * planes + plane) * taps + tap) * to.bn + output % to.bn;
         const Panel panel{to.packed};
         panel.put(Eight<FORMAT>(held), row, chunk);
         if (chunk == 0) to.packed[row * Panel::STRIDE + Panel::STRIDE - 1] = make_uint4(0, 0, 0, 0);  // between rows
     }
 }
 
-// Packs weights w (o, c, taps) for the forward pass (`half` blocks, one for an output) and for the input gradient
-// unless `backward` is null. bn, back_bn: outputs of a panel.
-template <int FORMAT>
-__global__ void __launch_bounds__(THREADS) pack_implicit(const float* __restrict__ w, int o, int c, int taps, int few,
+// Packs weights w (o, c, k, k) for the direction from c to o (`half` blocks, one for an output), and for the way back
+// unless `backward` is null. With FOLD w is (c, o, k - FOLD + 1, k - FOLD + 1). bn, back_bn: outputs of a panel.
+template <int FORMAT, int FOLD>
+__global__ void __launch_bounds__(THREADS) pack_implicit(const float* __restrict__ w, int o, int c, int k, int few,
     int bn, int back_bn, int half, uint4* __restrict__ forward, uint4* __restrict__ backward) {
     __shared__ unsigned warps[THREADS / 32];
     const bool on = blockIdx.x < half;
-    const Packing to = on ? Packing{forward, o, few ? c * taps : c, few ? 1 : taps, bn, 0}
-                         : Packing{backward, c, o, taps, back_bn, 1};
+    const Packing to = on ? Packing{forward, o, c, k, few, bn, FOLD > 1} : Packing{backward, c, o, k, 0, back_bn,
+        FOLD == 1};
     const int output = on ? blockIdx.x : blockIdx.x - half;
-    if (row_channels(to.inputs) == 16) pack<FORMAT, 16>(to, w, output, warps);
-    else pack<FORMAT, 32>(to, w, output, warps);
+    if (row_channels(few && on ? c * k * k : to.channels) == 16) pack<FORMAT, 16, FOLD>(to, w, output, warps);
+    else pack<FORMAT, 32, FOLD>(to, w, output, warps);
 }

@@ -178,12 +178,13 @@ class Warpgroups(ConvAlgorithm):
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
-        """True on Hopper, for multiples of CHANNELS channels, if tiles are at least half as many as the
-        multiprocessors.
+        """True on Hopper, for multiples of CHANNELS channels, more than CHANNELS on a side, if tiles are at least half
+        as many as the multiprocessors.
         """
         (c, h, w), o = problem.conv.read, problem.conv.written[0]
         tiles = ceil_div(problem.capacity * ceil_div(h, SIDE) * ceil_div(w, SIDE), 2)
-        whole = c % CHANNELS == o % CHANNELS == 0
+        # of CHANNELS on both sides implicit/ is faster (docs/notes/tensor-conv2d.md)
+        whole = c % CHANNELS == o % CHANNELS == 0 and c + o > 2 * CHANNELS
         return problem.has_wgmma and problem.is_same_3x3 and whole and 2 * tiles >= problem.limits.multiprocessors
 
     def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
