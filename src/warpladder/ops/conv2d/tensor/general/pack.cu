@@ -1,5 +1,6 @@
 // Packing of a convolution's weights for `convolve` of product.cu: panels of BN outputs by 32 terms, scaled and split.
 // arch: sm_80, sm_90, sm_100
+// instance: pack_weights<SPLIT>; pack_weights<BF16>
 #include "../folded.cuh"
 #include "tensor_pixels.cuh"
 

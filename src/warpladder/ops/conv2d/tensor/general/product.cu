@@ -4,6 +4,8 @@
 // of all taps in turn: 32 or 64 outputs by 32 terms, scaled and split by pack.cu. Sums leave the tensor cores every 32
 // terms. Formats, scales: tensor_panels.cuh, mma.cuh. Launched by launches.py.
 // arch: sm_80, sm_90, sm_100
+// instance: convolve<SPLIT, 64, false>; convolve<BF16, 64, false>
+// instance: convolve<SPLIT, 16, true>
 #include "async.cuh"
 #include "block.cuh"
 #include "pooled.cuh"

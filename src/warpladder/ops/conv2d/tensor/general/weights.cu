@@ -6,6 +6,8 @@
 // and multiplied for all taps. Both are stored channels last, and ldmatrix transposes them: terms are pixels. A line,
 // with one scale, is the numbers of a channel in the stage.
 // arch: sm_80, sm_90, sm_100
+// instance: correlate<SPLIT, false>; correlate<SPLIT, true>
+// instance: correlate<BF16, false>
 #include "gemm_pixels.cuh"
 #include "tensor_pixels.cuh"
 
