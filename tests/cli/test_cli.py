@@ -697,6 +697,36 @@ def test_predict_prints_labels_or_writes_a_submission(run, checkpoint, table):
     assert np.load("logits.npy").argmax(axis=1).tolist() == expected
 
 
+def test_predict_takes_numpy_files(run, checkpoint, table):
+    from warpladder.data import load as load_data
+
+    x = load_data("digits").test_x[:7]
+    _, expected, _ = run("predict", str(checkpoint), table)
+    np.save("x.npy", x)
+    np.savez("some.npz", X=x, y=np.zeros(7))
+    np.savez("one.npz", pixels=x)
+    for name in ("x.npy", "some.npz", "one.npz"):
+        assert run("predict", str(checkpoint), name) == (0, expected, ""), name
+    np.save("objects.npy", np.array([{}], object))
+    np.savez("two.npz", a=x, b=x)
+    np.save("flat.npy", np.zeros(5))
+    for name, why in (
+        ("objects.npy", "Object arrays cannot be loaded"),
+        ("two.npz", "holds 'a, b': name the samples to predict x or x_test"),
+        ("flat.npy", "an array of shape (5,) where (samples, ...) is wanted"),
+        ("none.npy", "No such file"),
+    ):
+        code, out, err = run("predict", str(checkpoint), name)
+        assert (code, out) == (2, "") and why in err and len(err.splitlines()) == 1, err
+
+
+def test_resume_without_a_net_names_the_runs_own(run, checkpoint):
+    code, _, err = run("train", "--resume", str(checkpoint))
+    assert code == 2 and "holds a run of mlp10 on digits: --resume wants both again, NET and --data" in err
+    code, _, err = run("train", "--resume", "none.safetensors")
+    assert code == 2 and "there is no checkpoint 'none.safetensors'" in err
+
+
 def test_an_autoencoder_predicts_images(run, table):
     trained = [
         "--data",

@@ -48,7 +48,8 @@ def predict(
     rung: str | None,
     net_file: str | None,
 ) -> None:
-    """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
+    """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not;
+    or NumPy's .npy, or an .npz with an array x or x_test.
 
     Without --submission or --save the labels are printed, one a line, by name if the training table had names.
     Features are scaled as in training, and the columns of a table are found by their names.
@@ -119,10 +120,14 @@ def _check_places(
 
 def _samples(model: Run, path: Path) -> tuple[np.ndarray, float]:
     """Samples of a file as the net takes them, and their scale."""
+    from ..data.npz import read_samples
     from ..data.samples import load_samples
     from ..data.tables.load import samples_of
+    from ..train.samples import as_samples
 
     mark = model.checkpoint.data
+    if path.suffix.lower() in (".npy", ".npz"):
+        return model.seen(as_samples(read_samples(path), model.net, mark))
     if mark.table is not None:
         return samples_of(path, mark.table), mark.scale
     return model.seen(load_samples(path, model.net.in_shape, bool(mark.mean), mark.columns))

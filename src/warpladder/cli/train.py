@@ -69,7 +69,11 @@ ROWS = 25  # most rows of a table of epochs; further epochs are left out
 @click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
 @overwrite_option
 @click.option(
-    "--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on in this checkpoint, with its settings."
+    "--resume",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    help="Go on in this checkpoint, with its settings.",
 )
 @click.option(
     "--from",

@@ -1,5 +1,5 @@
-"""Data set of arrays in an .npz file, as Keras stores MNIST: x_train, y_train, x_test and y_test. No pickle is
-loaded.
+"""Arrays of an .npz file: a data set, as Keras stores MNIST (x_train, y_train, x_test and y_test), or samples to
+predict. No pickle is loaded.
 """
 
 from __future__ import annotations
@@ -26,18 +26,49 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
     DataError
         The file is damaged, has objects, or lacks an array; the message names its arrays.
     """
-    name = os.fspath(path)
-    try:
-        with np.load(name, allow_pickle=False) as file:
-            found = {key.lower(): file[key] for key in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{name}: cannot be read ({' '.join(str(error).split()):.120})") from None
+    name, found = os.fspath(path), _arrays(path)
     if lacks := [key for key in ("x_train", "y_train", "x_test") if key not in found]:
         raise DataError(
             f"{name}: lacks {', '.join(lacks)}, and holds {listed(found)!r}: name the arrays x_train, y_train, "
             "x_test and y_test, or give them to wl.data.arrays"
         )
-    x = found["x_train"]
-    last = x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4)
+    last = _has_channels_last(found["x_train"])
     given = {f"{part}_{kind}": found.get(f"{kind}_{part}") for part in _PARTS for kind in "xy"}
     return arrays(**given, layout="NHWC" if last else None, name=name)  # type: ignore[arg-type]
+
+
+def read_samples(path: str | os.PathLike[str]) -> np.ndarray:
+    """Samples to predict, (samples, ...): the array x or x_test of an .npz file, or its only one; that of an .npy file.
+
+    Images with their channels last are returned with channels first.
+
+    Raises
+    ------
+    DataError
+        The file is damaged, has objects, or holds several arrays, none of them x or x_test; the message names them.
+    """
+    name, found = os.fspath(path), _arrays(path)
+    wanted = next((key for key in ("x", "x_test") if key in found), None)
+    if wanted is None and len(found) != 1:
+        raise DataError(f"{name}: holds {listed(found)!r}: name the samples to predict x or x_test")
+    x = found[wanted or next(iter(found))]
+    if x.ndim < 2:
+        raise DataError(f"{name}: holds an array of shape {x.shape} where (samples, ...) is wanted")
+    return np.ascontiguousarray(np.moveaxis(x, 3, 1)) if _has_channels_last(x) else x
+
+
+def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Arrays of an .npz file by their names in lower case; that of an .npy file as "x"."""
+    name = os.fspath(path)
+    try:
+        opened = np.load(name, allow_pickle=False)
+        if isinstance(opened, np.ndarray):
+            return {"x": opened}
+        with opened as file:
+            return {key.lower(): file[key] for key in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{name}: cannot be read ({' '.join(str(error).split()):.120})") from None
+
+
+def _has_channels_last(x: np.ndarray) -> bool:
+    return x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4)

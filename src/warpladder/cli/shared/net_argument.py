@@ -31,6 +31,8 @@ def net_argument(required: bool = True) -> Decorator:
         if value is None and own is None and ctx.params.get("hidden"):
             return "mlp"
         if required and value is None and own is None:
+            if (resumed := ctx.params.get("resume")) is not None:
+                raise click.UsageError(_resuming(resumed), ctx)
             raise click.MissingParameter(ctx=ctx, param=argument)
         return own if value is None else value
 
@@ -73,6 +75,14 @@ def net_argument(required: bool = True) -> Decorator:
 
 
 _NET_FILE = "warpladder.own net"
+
+
+def _resuming(path: Path) -> str:
+    """Message to a user who resumes a run without its net. Raises CheckpointError if there is no checkpoint."""
+    from ...checkpoint import load
+
+    trained = load(path)
+    return f"{path} holds a run of {trained.net.name} on {trained.data.name}: --resume wants both again, NET and --data"
 
 
 def bring(net_file: str | None) -> None:
