@@ -48,11 +48,11 @@ def predict(
     rung: str | None,
     net_file: str | None,
 ) -> None:
-    """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not;
-    or NumPy's .npy, or an .npz with an array x or x_test.
+    """Predict the samples in INPUT: a CSV table with or without labels, IDX images, a CIFAR-10 batch, or NumPy arrays.
 
-    Without --submission or --save the labels are printed, one a line, by name if the training table had names.
-    Features are scaled as in training, and the columns of a table are found by their names.
+    All but NumPy's may be gzipped; an .npz has the samples as x or x_test. Without --submission or --save the labels
+    are printed, one a line, by name if the training table had names. Features are scaled as in training, and the
+    columns of a table are found by their names.
 
     \b
     Examples:
@@ -96,9 +96,8 @@ def predict(
         sys.stdout.write("".join(f"{label}\n" for label in labels.tolist()))
     elif save is None and trained.data.has_targets:
         _print_targets(model, outputs > 0 if model.is_binary else outputs)
-    for path in (save, submission):
-        if path is not None:
-            click.echo(f"{len(x):,} samples: {path}")
+    for path in filter(None, (save, submission)):
+        click.echo(f"{len(x):,} samples: {path}")
 
 
 def _labels(model: Run, outputs: np.ndarray) -> np.ndarray | None:
