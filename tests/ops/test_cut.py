@@ -137,7 +137,7 @@ def test_the_graph_rung_gathers_with_the_first_layer_and_ends_with_the_loss(
 def test_a_lone_layer_is_left_to_its_loss() -> None:
     """The stem of one layer and the loss alone take more launches than the gathering alone and the head."""
     alone = {key: kind for key, kind in graphed.TABLE.segments.items() if kind is not ThinChain}
-    table = replace(graphed.TABLE, segments=alone, second={})
+    table = replace(graphed.TABLE, segments=alone, chains=())
     assert cut(table, nodes_of(nets.softmax())) == ["Gather", "Linear+CrossEntropyLoss"]
     assert cut(table, nodes_of(nets.mlp10())) == ["Gather+Linear+ReLU", "Linear+CrossEntropyLoss"]
     assert cut(table, nodes_of(nets.softmax(classes=17))) == [
@@ -232,5 +232,5 @@ def test_what_a_segment_refuses_is_computed_by_others() -> None:
     net = Net(
         "refused", (1, 9, 9), (Conv2d(out_channels=3, kernel_size=3), ReLU(), MaxPool2d(3), Flatten(), Linear(out_features=17)), CrossEntropyLoss()
     )  # fmt: skip
-    found = boundaries(net, graphed.TABLE, EmulatedDevice())
+    found = boundaries(net, replace(graphed.TABLE, chains=()), EmulatedDevice())
     assert [len(part.nodes) for part, _ in found.cut] == [1, 2, 1, 1, 1]

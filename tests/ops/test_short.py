@@ -115,7 +115,7 @@ def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() 
 
 
 #: The graph rung's table without whole chains of small layers.
-ALONE = replace(TABLE, second={})
+ALONE = replace(TABLE, chains=())
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:

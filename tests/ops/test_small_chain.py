@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
-from compared_steps import bits, clear_of_switches, compare_epoch
+from compared_steps import bits, check_updates, clear_of_switches, compare_epoch
+from drawn_chains import data as drawn_data
+from drawn_chains import drawn
 from segments_here import kinds
 from strategies import case
 
 from warpladder.config import TrainConfig
+from warpladder.data import Dataset
+from warpladder.data.order import Order
+from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice, why_not
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, Net, ReLU
+from warpladder.device.source import KernelSource
+from warpladder.nets import (
+    GELU,
+    BCEWithLogitsLoss,
+    Conv2d,
+    CrossEntropyLoss,
+    Dropout,
+    Flatten,
+    HuberLoss,
+    L1Loss,
+    Layer,
+    LeakyReLU,
+    Linear,
+    Loss,
+    MSELoss,
+    Net,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Tanh,
+)
 from warpladder.ops.linear.gemm import GemmLinear
 from warpladder.ops.linear.stem import ShortStem
 from warpladder.ops.small_chain.chain import SmallChain
 from warpladder.ops.small_chain.plan import Copy, planned
+from warpladder.ops.small_chain.source import forward_source, gradient_source
 from warpladder.ops.tables.graph import TABLE
 from warpladder.ops.thin_chain.head import ThinHead
 from warpladder.optimizers import Adam
+from warpladder.proof import verify
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
@@ -28,10 +58,12 @@ if (reason := why_not()) is not None:  # before a device is made
     pytest.skip(reason, allow_module_level=True)
 
 
-def device(mode: str = "fast", order: str = "forward", shared: int = 227 << 10) -> EmulatedDevice:
+def device(
+    mode: str = "fast", order: str = "forward", shared: int = 227 << 10, multiprocessors: int = 132
+) -> EmulatedDevice:
     """One with as many multiprocessors as an H200, and as much shared memory."""
     found = EmulatedDevice(mode=mode, order=order, seed=3)
-    found.limits = replace(found.limits, multiprocessors=132, shared_opt_in=shared)
+    found.limits = replace(found.limits, multiprocessors=multiprocessors, shared_opt_in=shared)
     return found
 
 
@@ -54,18 +86,108 @@ def build(on: EmulatedDevice, net: Net, config: TrainConfig, state: State, feed:
 SGD_CONFIG = TrainConfig(batch_size=7, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
 ADAM_CONFIG = TrainConfig(batch_size=7, optimizer=Adam(learning_rate=1e-5))
 DEVICE = device()
+NARROW = device(multiprocessors=2)  # whose blocks have several samples
 FLAT = Net("flat", (1, 3, 7), (Flatten(), *dense(20, 33, 16)), CrossEntropyLoss())
 NETS = (net(5, 17, 2), net(54, 20, 7), FLAT, net(130, 131, 9, 10), net(8, 12, 12, 12, 12, 12, 3), net(9, 40, 29))
 
 
-@pytest.mark.parametrize("of", NETS, ids=lambda net: net.name)
-@pytest.mark.parametrize("config", [SGD_CONFIG, ADAM_CONFIG], ids=["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("of", "config"), list(zip(NETS, [SGD_CONFIG, ADAM_CONFIG] * 3, strict=True)), ids=[of.name for of in NETS]
+)
 def test_steps_of_whole_nets(of: Net, config: TrainConfig) -> None:
     drawn = clear_of_switches(of, config, samples=16)  # two batches and two samples
     assert compare_epoch(rung(DEVICE), drawn) > 0
     with build(DEVICE, of, config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and kinds(trainer) == [SmallChain]
+        assert all(len(trainer.program(part)) == 2 for part in trainer.parts())
+
+
+def linear(width: int, *functions: Layer, bias: bool = True) -> tuple[Layer, ...]:
+    return (Linear(out_features=width, bias=bias), *functions)
+
+
+#: Every loss, function and form of data that one kernel has lines for; inputs, layers, loss, weights of samples.
+KINDS: tuple[tuple[int, tuple[Layer, ...], Loss, bool], ...] = (
+    (5, (*linear(12, GELU()), *linear(1)), MSELoss(), False),
+    (33, (*linear(7, Tanh(), LeakyReLU(-0.3)), *linear(9, ReLU(), bias=False), *linear(3, Sigmoid())), L1Loss(), True),
+    (6, (Dropout(0.2), *linear(20, ReLU(), Dropout(0.5)), *linear(2, Dropout(0.1), bias=False)), HuberLoss(0.4), False),
+    (11, (*linear(8, SiLU(), Dropout(0.3)), *linear(2)), BCEWithLogitsLoss((3.0, 0.5)), True),
+    (8, (*linear(9, Sigmoid()), *linear(40)), CrossEntropyLoss((1.0, 2.0) * 20, 0.2), False),
+    (10, (*linear(4, GELU(approximate="tanh")), *linear(70)), CrossEntropyLoss(), True),
+    (13, linear(7), BCEWithLogitsLoss(), False),
+)
+
+
+@pytest.mark.parametrize(("inputs", "layers", "loss", "is_weighted"), KINDS, ids=[str(kind[2])[:30] for kind in KINDS])
+def test_losses_and_functions(inputs: int, layers: tuple[Layer, ...], loss: Loss, is_weighted: bool) -> None:
+    of, random = Net("kind", (inputs,), layers, loss), np.random.default_rng(4)
+    samples = drawn_data(inputs, of.out_shape[0], loss, 7, random)
+    samples = samples.but(train_weight=random.uniform(0, 2, 17).astype(np.float32) if is_weighted else None)
+    check_updates(partial(build, NARROW), of, TrainConfig(batch_size=7, learning_rate=0.5), samples)
+
+
+def test_a_net_that_learns_its_input() -> None:
+    """Bytes, of which samples and targets are both made; Dropout changes the samples alone."""
+    layers, random = (Dropout(0.2), *linear(5, Tanh()), *linear(9)), np.random.default_rng(1)
+    x = random.integers(0, 256, (17, 9), np.uint8)
+    of = Net("itself", (9,), layers, MSELoss())
+    for feed in ("resident", "sync"):
+        config = TrainConfig(batch_size=7, learning_rate=0.5)
+        check_updates(
+            lambda *run, feed=feed: build(NARROW, *run, feed), of, config, Dataset("x", x, None, x, None, 1 / 255)
+        )
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.slow if seed < 4 else pytest.mark.nightly) for seed in range(40)]
+)
+def test_proofs_of_drawn_nets(seed: int) -> None:
+    of, config, dataset = drawn(seed)
+    verdict = verify(partial(build, NARROW), of, config, seed=seed, dataset=dataset)
+    assert verdict.passed or verdict.reason.startswith("cannot judge"), verdict.reason
+
+
+#: Defects of the assembled kernels: a text in their sources, and what stands there instead.
+LIES = {
+    "slopes without the mask": ("t.slope *= mask;", ""),
+    "one mask for all samples": ("first + static_cast<unsigned>(sample)", "first"),
+    "every step's masks alike": ("*step * static_cast<long long>(whole) + offset + begin", "offset + begin"),
+    "the input's derivative": ("READS_OUTPUT<FUNCTION> ? y : t.value", "t.value"),
+    "a mean over one more": ("(share / OUT)", "(share / (OUT + 1))"),
+    "a bias left out": ("? b[first + p] : 0.0f", "? 0.0f : 0.0f"),
+    "targets of the first sample": ("goal, 1.0f, row", "goal, 1.0f, 0"),
+    "every step's settings alike": ("numbers[8LL * *step + threadIdx.x]", "numbers[threadIdx.x]"),
+    "a slot that stays": ("if (second != nullptr) second[at] = b;", ""),
+}
+HONEST = Net("honest", (6,), (*linear(20, Tanh(), Dropout(0.5)), *linear(2)), HuberLoss(0.4))
+
+
+@pytest.mark.parametrize(
+    "lie", [pytest.param(lie, marks=pytest.mark.slow if lie in list(LIES)[2:] else ()) for lie in LIES]
+)
+def test_a_lie_in_a_kernel_is_caught(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: set[str] = set()
+
+    def lying(path: Path, text: str) -> KernelSource:
+        source = assembled(path, text)
+        if LIES[lie][0] not in source.text:
+            return source
+        told.add(lie)
+        return replace(source, text=source.text.replace(*LIES[lie]))
+
+    assembled = sources.assembled
+    monkeypatch.setattr(sources, "assembled", lying)
+    config = TrainConfig(batch_size=7, optimizer=Adam(learning_rate=0.01), epochs=2)
+    dataset = drawn_data(6, 2, HONEST.loss, 7, np.random.default_rng(1))
+    for made in (forward_source, gradient_source):
+        made.cache_clear()
+    try:
+        verdict = verify(partial(build, NARROW), HONEST, config, seed=3, dataset=dataset)
+    finally:
+        for made in (forward_source, gradient_source):
+            made.cache_clear()
+    assert told and not verdict.passed and not verdict.reason.startswith(("cannot judge", "crash")), verdict.reason
 
 
 def test_steps_after_other_layers() -> None:
@@ -121,21 +243,25 @@ def test_each_number_of_samples_of_a_block(samples: int, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() -> None:
-    drawn, found = case(net(21, 34, 18, 5), SGD_CONFIG, seed=2, samples=18), set()
-    for mode, order in (("fast", "forward"), ("fast", "reverse"), ("fast", "random"), ("check", "forward")):
-        with build(device(mode, order), drawn.net, SGD_CONFIG, drawn.state) as trainer:
-            trainer.load(drawn.dataset)
-            trainer.run(drawn.order, 0, 3)  # in check mode it raises at the first report
-            if mode == "fast":
-                found.add(bits(trainer.state()))
-    assert len(found) == 1
+    dropped = (Dropout(0.1), *linear(34, GELU(), Dropout(0.3)), *linear(18, ReLU(), bias=False), *linear(5))
+    general = (CrossEntropyLoss(), CrossEntropyLoss((1.0, 2.0, 3.0, 4.0, 5.0), 0.1), HuberLoss())
+    for of in (net(21, 34, 18, 5), *(Net("dropped", (21,), dropped, loss) for loss in general)):
+        found, config, dataset = set(), ADAM_CONFIG, drawn_data(21, 5, of.loss, 7, np.random.default_rng(2))
+        start = case(of, config, seed=2, samples=17).state
+        for mode, order in (("fast", "forward"), ("fast", "reverse"), ("fast", "random"), ("check", "forward")):
+            with build(device(mode, order), of, config, start) as trainer:
+                trainer.load(dataset)
+                trainer.run(Order(2, 0, 17), 0, 3)  # in check mode it raises at the first report
+                if mode == "fast":
+                    found.add(bits(trainer.state()))
+        assert len(found) == 1
 
 
 def test_where_there_is_no_chain() -> None:
-    """Many samples, many classes, weights beyond shared memory; samples that are not on the device need no order."""
+    """Many samples, weights beyond shared memory; samples that are not on the device need no order."""
     for of, config, feed, wanted in (
         (net(54, 20, 7), SGD_CONFIG, "sync", [SmallChain]),
-        (net(54, 20, 33), SGD_CONFIG, "sync", [GemmLinear, GemmLinear]),
+        (net(54, 20, 3000), SGD_CONFIG, "sync", [GemmLinear, GemmLinear]),
         (net(784, 256, 10), SGD_CONFIG, "resident", [ShortStem, ThinHead]),
         (net(784, 128, 100, 10), SGD_CONFIG, "resident", [ShortStem, SmallChain]),
     ):

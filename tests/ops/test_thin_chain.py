@@ -50,7 +50,7 @@ NETS = (
 )
 
 #: The graph rung's table without chains of small layers.
-TABLE = replace(graph.TABLE, second={})
+TABLE = replace(graph.TABLE, chains=())
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:

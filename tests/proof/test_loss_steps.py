@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared_steps import check_updates
 from losses import LOSSES, NEW, WEIGHT, data_for, net_of, torch_loss
 
 from warpladder.config import TrainConfig
@@ -20,9 +21,7 @@ from warpladder.nets.params import initial, views
 from warpladder.ops.loss.array import ArrayElementLoss, ArrayLabelLoss
 from warpladder.ops.tables.array import TABLE
 from warpladder.proof import verify
-from warpladder.proof.bounds import loss_bound, update_bounds
 from warpladder.proof.reference import ReferenceTrainer
-from warpladder.proof.verdict import distance
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
@@ -32,22 +31,8 @@ EMULATED = ("naive", "streamed", "resident", "tiled", "gemm", "graph", "tensor")
 
 
 def check_rung(name: str, net: Net, config: TrainConfig, weighted: bool) -> None:
-    """Each step of an epoch from the same weights, the partial one too, with losses and without."""
-    data, order, start = data_for(net, weighted=weighted), Order(5, 0, 23), State(initial(net, 2))
-    with find(name).build(net, config, start) as trainer:
-        trainer.load(data)
-        for step in range(config.steps(23)):
-            reference = ReferenceTrainer(net, config, start)
-            reference.load(data)
-            trainer.set_state(start)
-            wanted, log = (each.run(order, step, step + 1) for each in (reference, trainer))
-            assert abs(log.loss[0] - wanted.loss[0]) <= loss_bound(net, wanted.size[0]) * wanted.loss[0]
-            assert log.correct[0] == wanted.correct[0]
-            bounds, before = update_bounds(net, int(wanted.size[0])), views(net, start.params.astype(np.float64))
-            ends = views(net, reference.state().params), views(net, trainer.state().params.astype(np.float64))
-            for tensor, limit in bounds.items():
-                true, seen = (end[tensor] - before[tensor] for end in ends)
-                assert distance(seen, true, np.abs(true) + np.abs(before[tensor]) * 2.0**-24 / limit) <= limit
+    """Each step of an epoch, the partial one too, with losses and without."""
+    check_updates(find(name).build, net, config, data_for(net, weighted=weighted))
 
 
 def slow(*arguments: Any, is_slow: bool) -> Any:

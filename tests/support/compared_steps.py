@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -11,9 +12,13 @@ from strategies import Case, case
 from updates import sizes as update_sizes
 
 from warpladder.config import TrainConfig
+from warpladder.data import Dataset
+from warpladder.data.order import Order
 from warpladder.nets import Net, params
+from warpladder.proof.bounds import loss_bound, update_bounds
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
+from warpladder.proof.verdict import distance
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 
@@ -110,6 +115,26 @@ def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
     best = np.sort(np.argsort(-magnitudes(reference, x, y).closest)[:samples])
     chosen = drawn.dataset.but(train_x=drawn.dataset.train_x[best], train_y=None if y is None else y[best])
     return replace(drawn, dataset=chosen, order=replace(drawn.order, n=samples))
+
+
+def check_updates(build: Callable[..., Trainer], net: Net, config: TrainConfig, data: Dataset) -> None:
+    """Each step of an epoch, of SGD without momentum, from the same weights, within the bounds of a proof."""
+    samples, start = len(data.train_x), State(params.initial(net, 2))
+    order = Order(5, 0, samples)
+    with build(net, config, start) as trainer:
+        trainer.load(data)
+        for step in range(config.steps(samples)):
+            reference = ReferenceTrainer(net, config, start)
+            reference.load(data)
+            trainer.set_state(start)
+            wanted, log = (each.run(order, step, step + 1) for each in (reference, trainer))
+            assert abs(log.loss[0] - wanted.loss[0]) <= loss_bound(net, wanted.size[0]) * wanted.loss[0]
+            assert log.correct[0] == wanted.correct[0]
+            bounds, before = update_bounds(net, int(wanted.size[0])), params.views(net, start.params.astype(np.float64))
+            ends = [params.views(net, each.state().params.astype(np.float64)) for each in (reference, trainer)]
+            for tensor, limit in bounds.items():
+                true, seen = (end[tensor] - before[tensor] for end in ends)
+                assert distance(seen, true, np.abs(true) + np.abs(before[tensor]) * 2.0**-24 / limit) <= limit
 
 
 def bits(state: State) -> bytes:

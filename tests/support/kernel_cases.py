@@ -154,7 +154,7 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "below": lambda table: [],  # another table, whose segments are cases of their own rung
     "unit": lambda table: [],  # a word
     # chains of any length, which tests/ops/test_small_chain.py holds to account
-    "second": lambda table: [],
+    "chains": lambda table: [],
     # how a graph is recorded, which tests/trainers/test_interleave.py holds to account
     "interleaves_steps": lambda table: [],
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .. import ladder
 from ..config import TrainConfig
 from ..machine.cores import cores
-from ..nets import Conv2d, CrossEntropyLoss, Net
+from ..nets import Conv2d, Net
 from ..optimizers import SGD
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[
     found = plans(net, batch, limits, slots=len(config.optimizer.slots))
     graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count)
     widths = chain[0].inputs, *(each.outputs for each in chain)
-    if count > 2 and isinstance(net.loss, CrossEntropyLoss):
+    if count > 2:
         update = 0.0 if isinstance(config.optimizer, SGD) and config.steady else GRAPH_UPDATE
         graph = min(graph, _by_samples(widths, batch, limits) + update)
     return count, graph * 1e-6, found[0].cycles / CLOCK if found else None

@@ -8,6 +8,8 @@ struct Flat {
     float *grads, *params, *momentum_buffer;
     Sgd sgd;
     float limit;
+
+    __device__ __forceinline__ void finish(float* gradient, float sum) const;
 };
 
 // Parameter of one gradient, loaded before the sum is known, so that no thread waits for it; none for null.
@@ -28,3 +30,7 @@ struct Parameter {
         if (flat.sgd.momentum != 0.0f) flat.momentum_buffer[gradient - flat.grads] = v;
     }
 };
+
+__device__ __forceinline__ void Flat::finish(float* gradient, float sum) const {
+    Parameter(*this, gradient).finish(*this, gradient, sum);
+}

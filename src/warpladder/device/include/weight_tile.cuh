@@ -1,7 +1,6 @@
 // Tile of a linear layer's weight gradient from a short batch, by one block: all samples' sums, the bias gradient with
 // the first inputs, and the update of the parameters if there is one.
 #pragma once
-#include "parameter.cuh"
 #include "short_batch.cuh"
 
 // Rows of n samples: x (n, pitch_x), inputs; dy and y (n, pitch_g), the gradient by the outputs, and the outputs where
@@ -21,13 +20,14 @@ struct Place {
           column((place / 2 % 4 + place / 16 % 2 * 4) * 4 + place / 32 % (INPUTS / 32) * 32) {}
 };
 
-// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum over n of g[n, o]; g is dy, or 0 where y is not above 0. The
-// tile has OUTPUTS outputs from across * OUTPUTS on and INPUTS inputs from down * INPUTS on. SAMPLES are in shared
-// memory at a time. WIDE: both pitches are multiples of 4, and so are the inputs or what lies between is 0. A thread
-// has 4 x 4 sums; the threads that cover the tile once take every SHARES-th sample. By all THREADS of a block.
-template <int WIDE, int OUTPUTS, int INPUTS, int SAMPLES>
+// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum over n of g[n, o], unless null; g is dy, or 0 where y is not
+// above 0. The tile has OUTPUTS outputs from across * OUTPUTS on and INPUTS inputs from down * INPUTS on. SAMPLES
+// are in shared memory at a time. WIDE: both pitches are multiples of 4, and so are the inputs or what lies between
+// is 0. A thread has 4 x 4 sums; the threads that cover the tile once take every SHARES-th sample. By all THREADS of
+// a block.
+template <int WIDE, int OUTPUTS, int INPUTS, int SAMPLES, class Ends>
 __device__ __forceinline__ void weight_tile(const Batch& batch, float* __restrict__ dw, float* __restrict__ db,
-    const Flat& flat, int inputs, int outputs, int across, int down) {
+    const Ends& ends, int inputs, int outputs, int across, int down) {
     constexpr int PITCH_G = OUTPUTS + 4, PITCH_X = INPUTS + 4, TILE = OUTPUTS * INPUTS;
     constexpr int COVERING = TILE / 16, SHARES = THREADS / COVERING;
     constexpr int LOADS = SAMPLES * OUTPUTS / 4 / THREADS;  // of four numbers of g by each thread
@@ -95,17 +95,16 @@ __device__ __forceinline__ void weight_tile(const Batch& batch, float* __restric
         const int o = o0 + to.row + t / COVERING, i = i0 + to.column;
         if (o >= outputs) continue;
         float* const gradient = dw + static_cast<long long>(o) * inputs + i;
-        if (flat.params == nullptr) {
+        if (ends.params == nullptr) {
             store_four(gradient, total, inputs - i, inputs % 4 == 0);
         } else {
             const float each[4] = {total.x, total.y, total.z, total.w};
 #pragma unroll
             for (int e = 0; e < 4; ++e)
-                if (i + e < inputs) Parameter(flat, gradient + e).finish(flat, gradient + e, each[e]);
+                if (i + e < inputs) ends.finish(gradient + e, each[e]);
         }
     }
-    if (down > 0 || threadIdx.x >= OUTPUTS || o0 + static_cast<int>(threadIdx.x) >= outputs) return;
+    if (db == nullptr || down > 0 || threadIdx.x >= OUTPUTS || o0 + static_cast<int>(threadIdx.x) >= outputs) return;
     for (int v = 1; v < EVERY; ++v) bias += biases[v * OUTPUTS + threadIdx.x];
-    float* gradient = db + o0 + threadIdx.x;
-    Parameter(flat, gradient).finish(flat, gradient, bias);
+    ends.finish(db + o0 + threadIdx.x, bias);
 }

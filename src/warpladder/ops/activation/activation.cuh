@@ -20,7 +20,11 @@ __device__ __forceinline__ float value(float x, float slope) {
     if constexpr (FUNCTION == SILU) return x / (1.0f + expf(-x));
 }
 
-// Derivative f'(x). saved: output of TANH and SIGMOID, input of the others.
+// True if the derivative is computed from the output.
+template <int FUNCTION>
+constexpr bool READS_OUTPUT = FUNCTION == TANH || FUNCTION == SIGMOID;
+
+// Derivative f'(x). saved: the output if READS_OUTPUT, else the input.
 template <int FUNCTION>
 __device__ __forceinline__ float derivative(float saved, float slope) {
     if constexpr (FUNCTION == TANH) return 1.0f - saved * saved;

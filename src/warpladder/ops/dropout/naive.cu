@@ -1,6 +1,6 @@
 // Dropout, one thread for each number. x, y: (count,), count = n * size of a sample; the backward pass takes dy and dx.
+#include "dropout.cuh"
 #include "index.cuh"
-#include "order.cuh"
 
 // y[i] = x[i] m, where m is 0 if the number's hash is below `threshold`, else `scale`. Reads and writes 4 bytes a
 // thread; bound by memory. In predictions `threshold` is 0, and nothing is dropped.
@@ -15,8 +15,7 @@ extern "C" __global__ void dropout(const float* __restrict__ x, float* __restric
     if (threshold > 0) {
         const unsigned sample = (unsigned)(i / size), element = (unsigned)(i % size);
         const unsigned position = (unsigned)(*step - done) * (unsigned)batch + (unsigned)offset + sample;
-        const unsigned of_layer = order_mix(*key + layer), of_sample = order_mix(of_layer ^ position);
-        if (order_mix(of_sample ^ element) < threshold) mask = 0.0f;
+        mask = dropout_mask(*key, layer, position, element, threshold, scale);
     }
     y[i] = x[i] * mask;
 }

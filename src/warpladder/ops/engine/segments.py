@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -36,6 +36,7 @@ class StoredSamples:
     labels : (samples,) int32, or None.
     order : (ORDER_WORDS,) uint32, as `order_words` makes it; None for the order of storage.
     step : (1,) int32, as `Log.step`.
+    targets : (samples, outputs) float32, the data set's targets, for a segment that computes the loss too; or None.
     """
 
     stored: Array
@@ -43,6 +44,7 @@ class StoredSamples:
     labels: Array | None
     order: Array | None
     step: Array
+    targets: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Operands:
     for means. Only for a segment with a `GeneralLoss`.
     mask_key : key of random masks; None in a chain that only predicts, and in a net without random masks.
     update : the optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
+    numbers : the optimizer's settings on the device, a row for each step or one for all, as in
+    `KernelUpdate.launches`.
     masks_dx : True if x is the output of a ReLU whose backward pass the segment computes: dx is 0 where x is 0. Only
     for a segment that `fuses_relu_backward`.
     dy_is_masked : True if y is the output of a ReLU, and the next segment has set dy to 0 where y is 0.
@@ -80,6 +84,7 @@ class Operands:
     mask_key: MaskKey | None = None
     shares: Array | None = None
     update: KernelUpdate | None = None
+    numbers: Array | None = None
     masks_dx: bool = False
     dy_is_masked: bool = False
     previous: Segment | None = None
@@ -96,6 +101,7 @@ class Segment(OnDevice, ABC):
     - `Operands.previous`: the segment and the previous one exchange packed arrays.
 
     cost : rank of a segment, roughly its launches in a step. A chain is cut so that the sum is least.
+    updates_all_biases : True if a segment that `updates_in_place` wants a bias in each of its layers.
     reads_order : True if its launches read the epoch's order.
     setup : launches executed once when the segment is made, such as packing the samples.
     products : planners whose tiles a tuner may choose, by result: "y", "dx" or "dw".
@@ -105,6 +111,7 @@ class Segment(OnDevice, ABC):
 
     cost: ClassVar[float] = 3
     fuses_relu_backward: ClassVar[bool] = False
+    updates_all_biases: ClassVar[bool] = True
     reads_order = True
     setup: tuple[Call, ...] = ()
     factors: str | None = None
@@ -181,7 +188,7 @@ class KernelTable:
     """Table of the segments of a rung.
 
     segments : by the types of consecutive nodes.
-    second : segments of nodes that the one of `segments` does not take, by their types.
+    chains : segments of any number of nodes, for those that the one of `segments` does not take.
     update : the optimizer's step on all parameters that no segment updates.
     accumulate : sum of gradients, for batches in slices.
     alternatives : other segments for layers with parameters; a tuner compares their times with those of `segments`.
@@ -197,7 +204,7 @@ class KernelTable:
     unit: str | None = None
     interleaves_steps: bool = False
     below: KernelTable | None = None
-    second: Mapping[tuple[type, ...], type[Segment]] = field(default_factory=dict)
+    chains: tuple[type[Segment], ...] = ()
 
     def with_files(self, net: Net) -> KernelTable:
         """Table with segments for the net's layers that no table lists, from `cuda.py` next to their classes."""
@@ -218,8 +225,8 @@ class KernelTable:
 
     def takes(self, kinds: tuple[type, ...], part: Subgraph) -> type[Segment] | None:
         """Segment that computes nodes of these types, or None."""
-        listed = (kind for kind in (self.segments.get(kinds), self.second.get(kinds)) if kind is not None)
-        return next((kind for kind in listed if kind.takes(part)), None)
+        listed = (self.segments.get(kinds), *self.chains)
+        return next((kind for kind in listed if kind is not None and kind.takes(part)), None)
 
     def cut(self, chain: Subgraph) -> Cut | None:
         """Cheapest division of a chain into segments, in order, or None; of equals, the one with longer first segments.
@@ -245,7 +252,9 @@ class KernelTable:
         """Cheapest division of the first i nodes, or None, for each i from 0 to the number of nodes."""
         kinds = tuple(type(node) for node in chain.nodes)
         tables = (self,) if self.below is None else (self, self.below)
-        longest = max(len(kinds) for table in tables for kinds in (*table.segments, *table.second))
+        longest = max(len(kinds) for table in tables for kinds in table.segments)
+        if any(table.chains for table in tables):
+            longest = len(kinds)
         best: list[Cut | None] = [[], *([None] * len(kinds))]
         for first in range(len(kinds)):
             before = best[first]

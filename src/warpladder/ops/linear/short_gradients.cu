@@ -8,6 +8,7 @@
 // instance: short_weight_gradient<1, 32, 64, 64>; short_weight_gradient<0, 32, 64, 64>
 // instance: short_input_gradient<1, 8>; short_input_gradient<0, 8>; short_input_gradient<1, 16>
 // instance: short_input_gradient<0, 16>; short_input_gradient<1, 32>; short_input_gradient<0, 32>
+#include "parameter.cuh"
 #include "warp.cuh"
 #include "weight_tile.cuh"
 
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(THREADS, 1) short_weight_gradient(
     float* __restrict__ db, int n, int inputs, int outputs
 ) {
     const Batch batch = {x, dy, y, n, inputs, outputs};
-    weight_tile<WIDE, OUTPUTS, INPUTS, SAMPLES>(batch, dw, db, {}, inputs, outputs, blockIdx.x, blockIdx.y);
+    weight_tile<WIDE, OUTPUTS, INPUTS, SAMPLES>(batch, dw, db, Flat{}, inputs, outputs, blockIdx.x, blockIdx.y);
 }
 
 constexpr int ROWS = 16;            // samples of a block

@@ -1,9 +1,13 @@
-// Losses of one element: value and derivative by a function's number, as in scalar.py.
+// Losses of one element: value and derivative by a function's number, as in scalar.py; and the target of a label.
 #pragma once
 
 enum { MSE = 0, L1 = 1, HUBER = 2, BINARY = 3 };
 
-// Loss f(x, t). setting: delta of HUBER, the positive targets' factor of BINARY.
+// True if the loss reads a setting: delta of HUBER, the positive targets' factor of BINARY.
+template <int FUNCTION>
+constexpr bool HAS_SETTING = FUNCTION == HUBER || FUNCTION == BINARY;
+
+// Loss f(x, t).
 template <int FUNCTION>
 __device__ __forceinline__ float element_value(float x, float t, float setting) {
     const float d = x - t;
@@ -29,4 +33,10 @@ __device__ __forceinline__ float element_slope(float x, float t, float setting) 
     if constexpr (FUNCTION == BINARY) {
         return (1.0f - t) / (1.0f + expf(-x)) - setting * t / (1.0f + expf(x));
     }
+}
+
+// Target q of a class with this weight, in a cross-entropy: weight smoothing / classes, and weight (1 - smoothing) more
+// at the label.
+__device__ __forceinline__ float class_target(float weight, float smoothing, int classes, bool is_label) {
+    return weight * (smoothing / classes) + (is_label ? weight * (1.0f - smoothing) : 0.0f);
 }

@@ -42,8 +42,7 @@ __global__ void element_loss(const float* __restrict__ x, const float* __restric
 }
 
 // x, dx: (n, classes); label: (n,); weight: (classes,). dx[n, c] = share (softmax(x[n])[c] sum(q) - q[c]), where q[c]
-// is weight[c] smoothing / classes, and weight[label] (1 - smoothing) more at the label. One thread for each sample;
-// losses and hits are summed as in `element_loss`.
+// is its class_target. One thread for each sample; losses and hits are summed as in `element_loss`.
 extern "C" __global__ void label_loss(const float* __restrict__ x, const int* __restrict__ label,
     float* __restrict__ dx, const float* __restrict__ weight, const float* __restrict__ shares, double* parts,
     long long* counts, unsigned* arrived, int n, int classes, float smoothing, int batch, int place, int own, int* step,
@@ -55,14 +54,15 @@ extern "C" __global__ void label_loss(const float* __restrict__ x, const int* __
         const float* logits = x + sample * classes;
         const Softmax s = softmax(logits, classes);
         const int wanted = label[sample];
-        const float spread = smoothing / classes, share = share_of(shares, step, batch, place, sample, own);
-        float every = weight[wanted] * (1.0f - smoothing), lost = every * (s.largest - logits[wanted]);
+        const float share = share_of(shares, step, batch, place, sample, own);
+        float every = 0.0f, lost = 0.0f;
         for (int c = 0; c < classes; ++c) {
-            every += weight[c] * spread;
-            lost += weight[c] * spread * (s.largest - logits[c]);
+            const float q = class_target(weight[c], smoothing, classes, c == wanted);
+            every += q;
+            lost += q * (s.largest - logits[c]);
         }
         for (int c = 0; c < classes; ++c) {
-            const float q = weight[c] * spread + (c == wanted ? weight[c] * (1.0f - smoothing) : 0.0f);
+            const float q = class_target(weight[c], smoothing, classes, c == wanted);
             dx[sample * classes + c] = (expf(logits[c] - s.largest) / s.total * every - q) * share;
         }
         if (loss != nullptr) {

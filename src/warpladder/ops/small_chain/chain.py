@@ -1,4 +1,4 @@
-"""Small linear layers and cross-entropy: a step in two launches, whatever the number of layers."""
+"""Small linear layers and a loss: a step in two launches, whatever the number of layers and the functions between."""
 
 from __future__ import annotations
 
@@ -7,81 +7,122 @@ from itertools import pairwise
 import numpy as np
 
 from ...device import Array, Device
-from ...nets import Linear
+from ...optimizers.base import NUMBERS
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches, ceil_div
-from ..engine.segments import Operands
+from ..engine.segments import Operands, Segment
 from ..linear.short_gradients import tile_grid, tile_shared, weight_tile
-from ..update.fused import UpdatesInPlace, settings
+from ..loss import scalar
+from ..update.cuda import limit
+from ..update.rule import rule_name
+from .links import Links, links
 from .plan import THREADS, ChainPlan, padded, planned
-from .source import FORWARD, GRADIENT, forward_source, gradient_source
+from .source import FORWARD, GRADIENT, Reading, forward_source, gradient_source
 
 
-class SmallChain(UpdatesInPlace):
-    """Segment [Gather,] Linear, ReLU, ..., Linear, cross-entropy, if the layers' weights fit into shared memory.
+class SmallChain(Segment):
+    """Segment [Gather,] [Dropout,] Linear, functions of one number, ..., Linear, loss, whose layers are small.
 
     A block has a few samples, and needs no other block: it computes all layers forward, the loss, and all layers
     backward. A second launch adds up the gradients of the weights over the samples.
     """
 
     cost = 2
+    updates_all_biases = False
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        plan, log = _plan(subgraph, operands.buffers.dx is not None), operands.log
-        assert plan is not None and log is not None
-        self.plan, self.log, widths, capacity = plan, log, plan.widths, subgraph.capacity
-        samples = operands.samples
-        self.read: tuple[Array | np.float32 | None, ...]
-        self.gathers = samples is not None
-        if samples is not None:
-            assert samples.labels is not None
-            self.read = samples.stored, np.float32(samples.scale), samples.labels, samples.order, samples.step
-            self.pitch = padded(widths[0])
-            self.x = self.scratch((capacity, self.pitch))
-        else:
-            assert operands.target is not None
-            self.x, self.pitch = operands.buffers.x.reshape((capacity, widths[0])), widths[0]
-            self.read = self.x, np.float32(1), operands.target, None, None
-        self.reads_order = samples is None or samples.order is not None
+        found, log = links(subgraph), operands.log
+        plan = None if found is None else _plan(found, subgraph, operands.buffers.dx is not None)
+        assert found is not None and plan is not None and log is not None
+        self.links, self.plan, self.log = found, plan, log
+        widths, capacity = found.widths, subgraph.capacity
+        self._bind_samples(operands)
         self.y = [self.scratch((capacity, padded(width))) for width in widths[1:-1]]
         self.g = [self.scratch((capacity, padded(width))) for width in widths[1:]]
         self.lost, self.hits = self.scratch((capacity,), np.float64), self.scratch((capacity,), np.int32)
-        stored = self.x if samples is None else samples.stored
-        pixel = "unsigned char" if stored.dtype == np.uint8 else "float"
-        self.forward_kernel = device.kernel(forward_source(plan, pixel, self.gathers), FORWARD)
+        numbers = scalar.settings(found.loss, found.outputs).astype(np.float32)
+        self.setting = device.array(numbers, "workspace") if found.has_settings else None
+        self.workspace += numbers.nbytes if found.has_settings else 0
+        pixel = "unsigned char" if self.stored.dtype == np.uint8 else "float"
+        reading = Reading(pixel, subgraph.gathers, self.goal is self.stored, operands.shares is not None)
+        self.forward_kernel = device.kernel(forward_source(found, plan, reading), FORWARD)
         self.tile = weight_tile(device.limits, list(pairwise(widths)))
-        self.gradient_kernel = device.kernel(gradient_source(widths, self.pitch, self.tile), GRADIENT)
+        assert self.update is None or operands.numbers is not None
+        config = None if self.update is None else self.update.config
+        optimizer = None if config is None else config.optimizer
+        self.gradient_kernel = device.kernel(gradient_source(found, self.pitch, self.tile, optimizer), GRADIENT)
+        # the optimizer's settings at the running step, if each has its own: the gradients' launch counts the step
+        self.row = None if config is None or config.steady else self.scratch((1, NUMBERS))
+
+    def _bind_samples(self, operands: Operands) -> None:
+        """Set the arrays from which samples and goals are read, and `x`, in rows of `pitch` floats, the first layer's
+        input.
+        """
+        samples, inputs, capacity = operands.samples, self.links.widths[0], self.subgraph.capacity
+        if samples is not None:
+            self.stored, scale, self.order = samples.stored, np.float32(samples.scale), samples.order
+            goal = samples.labels if self.links.has_labels else samples.targets
+            self.goal = self.stored if goal is None else goal
+        else:
+            self.stored, scale, self.order = operands.buffers.x, np.float32(1), None
+            assert operands.target is not None
+            self.goal = operands.target
+        self.writes_x = samples is not None or bool(self.links.functions[0])
+        self.pitch = padded(inputs) if self.writes_x else inputs
+        self.x = self.scratch((capacity, self.pitch)) if self.writes_x else self.stored.reshape((capacity, inputs))
+        self.reads_order = self.order is not None or samples is None
+        key = None if operands.mask_key is None else operands.mask_key.key
+        self.read = self.stored, scale, self.goal, self.order, self.log.step, key, operands.shares
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        return _plan(subgraph, not subgraph.gathers) is not None
+        found = links(subgraph)
+        return found is not None and _plan(found, subgraph, not subgraph.gathers) is not None
+
+    @classmethod
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
+        config = subgraph.config
+        return config is not None and config.clip_norm is None and rule_name(config.optimizer) is not None
 
     def forward(self, part: Slice) -> Launches:
         """Launch of the loss of n samples, the gradients by all layers' outputs, and dx unless None."""
         lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
-        written = self.x if self.gathers else None, self.operands.buffers.dx, *self.y, *self.g, lost, hits
+        x = self.x if self.writes_x else None
+        written = x, self.operands.buffers.dx, *self.y, *self.g, lost, hits, self.row
         numbers = part.n, self.subgraph.batch, part.offset, np.float32(1 / part.batch)
+        table = None if self.row is None else self.operands.numbers
+        arrays = *self.read, self.setting, table, *self._trained(self.operands.params), *written
         grid = ceil_div(part.n, self.plan.samples)
-        arrays = *self.read, *self.operands.params, *written
         return [self.forward_kernel.bind(grid, THREADS, *arrays, *numbers, shared=self.plan.shared)]
 
     def backward(self, part: Slice) -> Launches:
         """Launch of the gradients of all parameters, the log, and the update if the batch comes in one slice."""
         grids = [tile_grid(self.tile, *layer) for layer in pairwise(self.plan.widths)]
         blocks = sum(across * down for across, down in grids) + 1  # and one for the log
-        log = *self.log.entry(part.has_loss), part.n, part.batch, int(part.is_first), int(part.is_last)
+        weights = part.batch if self.operands.shares is None else 1  # of all samples in the mean
+        log = *self.log.entry(part.has_loss), part.n, weights, int(part.is_first), int(part.is_last)
         read: tuple[Array, ...] = self.x, *self.y, *self.g
-        written = *self.operands.grads, self.lost, self.hits, *settings(self.operands.update, part)
+        grads = self._trained(self.operands.grads)
+        written = *grads, self.lost, self.hits, *self._step(part)
         return [self.gradient_kernel.bind(blocks, THREADS, *read, *written, *log, shared=tile_shared(self.tile))]
 
+    def _step(self, part: Slice) -> tuple[object, ...]:
+        """Arguments of the optimizer's step; none if the slice is not the whole batch."""
+        update, row = self.update, self.operands.numbers if self.row is None else self.row
+        if update is None:
+            return ()
+        slots = (*update.slots, None, None)[:2]
+        params = update.params if part.is_whole else None
+        return update.grads, params, *slots, limit(update.config), row
 
-def _plan(subgraph: Subgraph, has_dx: bool) -> ChainPlan | None:
-    """Plan for a segment's layers; None if others compute them.
+    def _trained(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Arrays of the layers' weights and biases without those of biases that are not there."""
+        has = [each for has_bias in self.links.has_bias[1:] for each in (True, has_bias)]
+        return tuple(array for array, there in zip(arrays, has, strict=True) if there)
 
-    has_dx : True if the gradient by the input is computed.
-    """
-    layers = [layer for layer in subgraph.layers if isinstance(layer, Linear)]
-    (inputs,) = subgraph.shapes[subgraph.gathers]
-    widths = inputs, *(layer.out_features for layer in layers)
-    return planned(widths, subgraph.capacity, subgraph.limits, has_dx)
+
+def _plan(found: Links, subgraph: Subgraph, has_dx: bool) -> ChainPlan | None:
+    """Plan for a segment's links; None if others compute them. has_dx : True if the gradient by the input is needed."""
+    further = tuple(found.further_rows(has_dx).values())
+    return planned(found.widths, subgraph.capacity, subgraph.limits, has_dx, further)

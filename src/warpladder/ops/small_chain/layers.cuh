@@ -6,11 +6,10 @@
 // of the numbers that are summed. The eight lanes' parts are added by shuffles, in a fixed order.
 #pragma once
 #include "bulk.cuh"
-#include "nan.cuh"
+#include "functions.cuh"
 #include "order.cuh"
 #include "pixels.cuh"
 #include "short_batch.cuh"
-#include "softmax.cuh"
 #include "warp.cuh"
 
 __device__ constexpr int quads(int width) { return (width + 3) / 4; }
@@ -80,31 +79,36 @@ __device__ __forceinline__ void ready(Barrier* arrival) {
     }
 }
 
-// Fills the rows at `to` with samples, times `scale`, and labels (S,) with theirs, of positions `first` and following
-// of the order; of rows `begin` and following without an order. Stores the samples in x (n, 4 * quads(IN)) unless null.
-template <int IN, int S, class Pixel>
-__device__ void gather(int to, int* labels, const Pixel* __restrict__ source, float scale,
-    const int* __restrict__ label, const unsigned* __restrict__ order, long long first, float* __restrict__ x,
-    Samples mine) {
+// Row of the data set with this warp's sample, whose block's first one is at position `first` of the order; of the
+// batch's array without an order. A sample that is not there has the row of the block's last one.
+__device__ __forceinline__ int row_of(const unsigned* __restrict__ order, long long first, Samples mine) {
+    const int within = min(static_cast<int>(threadIdx.x / 32), mine.count - 1);
+    if (order == nullptr) return mine.begin + within;
+    return order_at(order, static_cast<unsigned>(min(first + within, order_length(order) - 1LL)));
+}
+
+// Fills this warp's row at `to` with numbers of a row of `source`, times `scale`, after their functions; with `slopes`,
+// unless below 0, and x (n, 4 * quads(IN)), unless null.
+template <int IN, int S, class Then, class Pixel>
+__device__ void gather(int to, int slopes, const Pixel* __restrict__ source, float scale, int row,
+    float* __restrict__ x, Masks masks, Samples mine) {
     const int lane = threadIdx.x % 32, s = threadIdx.x / 32;
     if (s >= S) return;
     const bool present = s < mine.count;
-    int row = mine.begin + min(s, mine.count - 1);
-    if (order != nullptr) row = order_at(order, static_cast<unsigned>(min(first + row, order_length(order) - 1LL)));
-    if (lane == 0) labels[s] = label[row];
     const Pixel* const from = source + static_cast<long long>(row) * IN;
     const long long at = static_cast<long long>(mine.begin + s) * padded(IN);
-    float* const here = shared_floats() + to + s * padded(IN);
+    float* const here = shared_floats() + s * padded(IN);
 #pragma unroll 8
     for (int i = lane; i < padded(IN); i += 32) {
-        float value = 0.0f;
+        Traced number = {0.0f, 0.0f};
         if (i < IN && present) {
             Pixels<Pixel, 1> one;
             one.load(from + i);
-            value = one[0] * scale;
+            number = Then::of(one[0] * scale, masks.at(s, i));
         }
-        here[i] = value;
-        if (x != nullptr && present) x[at + i] = value;
+        here[to + i] = number.value;
+        if (Then::BACK == MULTIPLIED && slopes >= 0) here[slopes + i] = number.slope;
+        if (x != nullptr && present) x[at + i] = number.value;
     }
 }
 
@@ -121,18 +125,19 @@ __device__ __forceinline__ void add_lanes(float* value, const Store& store) {
         if (k < share.count) store(share.first + k, value[k]);
 }
 
-// y[s, o] = b[o] + sum over i of x[s, i] w[o, i], then max(., 0) with RELU, to the rows at `y` and to `stored` (n, 4 *
-// quads(OUT)) unless null. A quarter of a warp reads eight quads of a row of w, in different banks.
-template <int IN, int OUT, int S, bool RELU>
-__device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, int y, float* __restrict__ stored,
-    Samples mine) {
+// y[s, o] = sum over i of x[s, i] w[o, i], and b[o] unless null, after functions, to the rows at `y` and to `stored`
+// (n, 4 * quads(OUT)) unless null; their slopes, if they are multiplied by, to those at `slopes`. A quarter of a warp
+// reads eight quads of a row of w, in different banks.
+template <int IN, int OUT, int S, class Then>
+__device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, int y, int slopes,
+    float* __restrict__ stored, Masks masks, Samples mine) {
     float* const shared = shared_floats();
     const int part = threadIdx.x % 8;
     for (int from = threadIdx.x / 32 * GROUP; from < OUT; from += WARPS * GROUP) {
         const int first = from + threadIdx.x % 32 / 8 * 4;
         float bias[4];
 #pragma unroll
-        for (int p = 0; p < 4; ++p) bias[p] = part == 0 && first + p < OUT ? b[first + p] : 0.0f;
+        for (int p = 0; p < 4; ++p) bias[p] = part == 0 && b != nullptr && first + p < OUT ? b[first + p] : 0.0f;
         float sum[4 * S] = {};
 #pragma unroll 2
         for (int q = part; q < quads(IN); q += 8) {
@@ -155,49 +160,21 @@ __device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, 
         add_lanes<4 * S, 4>(sum, [&](int number, float total) {
             const int s = number / 4, o = first + number % 4;
             if (o >= padded(OUT)) return;
-            if (RELU) total = relu(total);
-            if (OUT % 4 && o >= OUT) total = 0.0f;
-            shared[y + s * padded(OUT) + o] = total;
+            Traced traced = Then::of(total, masks.at(s, o));
+            if (OUT % 4 && o >= OUT) traced = {0.0f, 0.0f};
+            shared[y + s * padded(OUT) + o] = traced.value;
+            if (Then::BACK == MULTIPLIED) shared[slopes + s * padded(OUT) + o] = traced.slope;
             if (stored != nullptr && s < mine.count)
-                stored[static_cast<long long>(mine.begin + s) * padded(OUT) + o] = total;
+                stored[static_cast<long long>(mine.begin + s) * padded(OUT) + o] = traced.value;
         });
     }
     __syncthreads();
 }
 
-// Cross-entropy of the logits at `logits` (S rows of OUT): its gradient takes their place, and goes to g (n, 4 *
-// quads(OUT)). lost, hits (n,): loss and 1 if the largest logit is the label's, unless null. Sample s is warp s's.
-template <int OUT, int S>
-__device__ void cross_entropy(int logits, const int* labels, float mean, float* __restrict__ g,
-    double* __restrict__ lost, int* __restrict__ hits, Samples mine) {
-    static_assert(OUT <= 32 && S <= WARPS, "a lane for each logit, a warp for each sample");
-    const int lane = threadIdx.x % 32, s = threadIdx.x / 32;
-    if (s < S) {
-        float* const here = shared_floats() + logits + s * padded(OUT);
-        const int wanted = labels[s];
-        const float logit = lane < OUT ? here[lane] : __uint_as_float(0xFF800000u);  // minus infinity: no chance
-        const Softmax soft = softmax_of_lanes<OUT <= 16 ? 16 : 32>(logit);
-        const float wanted_logit = __shfl_sync(EVERY_LANE, logit, wanted);
-        const bool present = s < mine.count;
-        const long long sample = mine.begin + s;
-        if (lane < padded(OUT)) {
-            const float share = expf(logit - soft.largest) * (1.0f / soft.total) - (lane == wanted ? 1.0f : 0.0f);
-            const float d = lane < OUT && present ? share * mean : 0.0f;
-            here[lane] = d;
-            if (present) g[sample * padded(OUT) + lane] = d;
-        }
-        if (lane == 0 && lost != nullptr && present) {
-            lost[sample] = surprise(soft, wanted_logit);
-            hits[sample] = soft.best == wanted;
-        }
-    }
-    __syncthreads();
-}
-
-// dx[s, i] = sum over o of g[s, o] w[o, i] from the rows at `g`, with MASK 0 where x is not above 0. It takes the place
-// of the rows at `x` and goes to `stored` (n, PITCH). A quarter of a warp reads four quads of two rows of w.
-template <int IN, int OUT, int S, bool MASK, int PITCH>
-__device__ __noinline__ void backward(int g, int w, int x, float* __restrict__ stored, Samples mine) {
+// dx[s, i] = sum over o of g[s, o] w[o, i] from the rows at `g`, then back through x's functions. It takes the place of
+// the rows at `x` and goes to `stored` (n, PITCH). A quarter of a warp reads four quads of two rows of w.
+template <int IN, int OUT, int S, int BACK, int PITCH>
+__device__ __noinline__ void backward(int g, int w, int x, int slopes, float* __restrict__ stored, Samples mine) {
     float* const shared = shared_floats();
     const int lane = threadIdx.x % 32, part = lane / 4;
     for (int group = threadIdx.x / 32 * GROUP; group < IN; group += WARPS * GROUP) {
@@ -221,7 +198,7 @@ __device__ __noinline__ void backward(int g, int w, int x, float* __restrict__ s
             const int s = number / 4, i = group + lane % 4 * 4 + number % 4;
             if (i >= padded(IN)) return;
             float* const here = shared + x + s * padded(IN) + i;
-            if (MASK) total = *here > 0.0f ? total : 0.0f;
+            total = before<BACK>(total, *here, shared + slopes + s * padded(IN) + i);
             *here = total;
             if (s < mine.count && i < PITCH) stored[static_cast<long long>(mine.begin + s) * PITCH + i] = total;
         });

@@ -10,8 +10,8 @@ from ...device import Limits
 from ..engine.kernels import ceil_div
 
 THREADS = 256
-#: Most samples, and most classes: a lane of a warp has one.
-FEW, CLASSES = 512, 32
+#: Most samples.
+FEW = 512
 #: Samples of a block.
 SAMPLES = (1, 2, 4, 8)
 
@@ -40,7 +40,7 @@ class ChainPlan:
     """Plan of a chain of linear layers.
 
     widths : of the input and of each layer's output. samples : of a block.
-    rows : offset in floats of the input's and of each layer's rows.
+    rows : offset in floats of the input's and of each layer's rows, further : of the other rows, in their order.
     copies : copies that start before each of the passes of layers 1 to the last, then from the last one back, by the
     number of the pass from 0 on.
     weights : offset of the weights of each pass. shared : bytes of shared memory.
@@ -49,9 +49,15 @@ class ChainPlan:
     widths: tuple[int, ...]
     samples: int
     rows: tuple[int, ...]
+    further: tuple[int, ...]
     copies: tuple[tuple[Copy, ...], ...]
     weights: tuple[int, ...]
     shared: int
+
+    @property
+    def has_dx(self) -> bool:
+        """True if the gradient by the input is computed."""
+        return len(self.weights) == 2 * (len(self.widths) - 1)
 
     @property
     def passes(self) -> tuple[int, ...]:
@@ -61,17 +67,19 @@ class ChainPlan:
 
 
 @cache
-def planned(widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool) -> ChainPlan | None:
-    """Plan with the least estimated time for n samples; None if they or the classes are too many, nothing fits, or
-    launches for each layer are faster.
+def planned(
+    widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool, further: tuple[int, ...] = ()
+) -> ChainPlan | None:
+    """Plan with the least estimated time for n samples; None if they are too many, nothing fits, or launches for each
+    layer are faster.
 
-    has_dx : True if the gradient by the input is computed.
+    has_dx : True if the gradient by the input is computed. further : widths of a sample's rows but its activations.
     """
-    if n > FEW or widths[-1] > CLASSES:
+    if n > FEW:
         return None
     found: list[tuple[float, ChainPlan]] = []
     for samples in SAMPLES:
-        plan = _placed(widths, samples, limits, has_dx)
+        plan = _placed(widths, further, samples, limits, has_dx)
         if plan is not None:
             found.append((cycles(plan, n, limits), plan))
     if not found:
@@ -96,22 +104,25 @@ def cycles(plan: ChainPlan, n: int, limits: Limits) -> float:
     return (max(copying, computing) + min(copying, computing) / 2) * ceil_div(blocks, limits.multiprocessors)
 
 
-def _placed(widths: tuple[int, ...], samples: int, limits: Limits, has_dx: bool) -> ChainPlan | None:
+def _placed(
+    widths: tuple[int, ...], further: tuple[int, ...], samples: int, limits: Limits, has_dx: bool
+) -> ChainPlan | None:
     """Plan with `samples` a block: each layer's weights in a place of their own, or in turn in as many as fit."""
     sizes = [_weights(*layer) for layer in pairwise(widths)]
     layers = len(sizes)
     order = [*range(1, layers + 1), *range(layers, 0 if has_dx else 1, -1)]
-    rows, at = [], 0
-    for width in widths:
-        rows.append(at)
+    places, at = [], 0
+    for width in (*widths, *further):
+        places.append(at)
         at += samples * padded(width)
-    room = limits.shared_opt_in // 4 - 64 - at  # labels and what else is static
+    rows, others = tuple(places[: len(widths)]), tuple(places[len(widths) :])
+    room = limits.shared_opt_in // 4 - 128 - at  # labels and what else is static
     if sum(sizes) <= room:
-        places = [at + sum(sizes[:number]) for number in range(layers)]
-        copies = [tuple(Copy(number + 1, place) for number, place in enumerate(places)), *[()] * (len(order) - 1)]
+        held = [at + sum(sizes[:number]) for number in range(layers)]
+        copies = [tuple(Copy(number + 1, place) for number, place in enumerate(held)), *[()] * (len(order) - 1)]
         at += sum(sizes)
         return ChainPlan(
-            widths, samples, tuple(rows), tuple(copies), tuple(places[layer - 1] for layer in order), 4 * at
+            widths, samples, rows, others, tuple(copies), tuple(held[layer - 1] for layer in order), 4 * at
         )
     slots = min(room // max(sizes), layers)
     if slots < 2:
@@ -119,7 +130,7 @@ def _placed(widths: tuple[int, ...], samples: int, limits: Limits, has_dx: bool)
     turns, weights = _in_turn(order, slots)
     size = max(sizes)
     return ChainPlan(
-        widths, samples, tuple(rows),
+        widths, samples, rows, others,
         tuple(tuple(Copy(layer, at + slot * size) for layer, slot in copies) for copies in turns),
         tuple(at + slot * size for slot in weights), 4 * (at + slots * size),
     )  # fmt: skip

@@ -2,114 +2,227 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from ...data.order import layer_offset
 from ...device import source as sources
 from ...device.source import KernelSource
+from ...nets import CrossEntropyLoss, Dropout, LeakyReLU, ReLU
+from ...optimizers import Optimizer
+from ..activation import scalar as activation
 from ..linear.short_gradients import Tile, tile_grid
+from ..loss import scalar as loss
+from ..update.rule import rule_file, rule_name
+from .links import Function, Links
 from .plan import ChainPlan, padded
 
 #: Names of the kernels.
 FORWARD, GRADIENT = "small_chain", "small_chain_gradients"
 
 _FORWARD = """\
-// Linear layers {widths} with ReLU between them, and cross-entropy: a block has {samples} samples.
-#include "layers.cuh"
+// Linear layers {widths} with functions between them, and {loss}: a block has {samples} samples.
+#include "losses.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) {name}(
-    const {pixel}* __restrict__ source, float scale, const int* __restrict__ label,
-    const unsigned* __restrict__ order, const int* __restrict__ step, {parameters},
+{types}extern "C" __global__ void __launch_bounds__(THREADS, 1) {name}(
+    const {pixel}* __restrict__ source, float scale, const {goal}* __restrict__ goal,
+    const unsigned* __restrict__ order, const int* __restrict__ step, const unsigned* __restrict__ mask_key,
+    const float* __restrict__ share, const float* __restrict__ setting,
+    const float* __restrict__ numbers, {parameters},
     float* __restrict__ x, float* __restrict__ dx, {arrays}, double* __restrict__ lost, int* __restrict__ hits,
-    int n, int whole, int offset, float mean
+    float* __restrict__ numbers_now, int n, int whole, int offset, float mean
 ) {{
     constexpr int S = {samples};
     __shared__ int labels[S];
+    __shared__ float shares[S];
     __shared__ Barrier arrivals[{copies}];
     begin_copies(arrivals, {copies});
-    const int begin = blockIdx.x * S;
+    const int begin = blockIdx.x * S, sample = threadIdx.x / 32;
     const Samples mine = {{begin, min(S, n - begin)}};
-    const long long first = order == nullptr ? 0 : *step * static_cast<long long>(whole) + offset;
+    const long long first = *step * static_cast<long long>(whole) + offset + begin;
+    if (numbers != nullptr && blockIdx.x == 0 && threadIdx.x < 8)
+        numbers_now[threadIdx.x] = numbers[8LL * *step + threadIdx.x];
+    const Masks masks = {{mask_key == nullptr ? 0u : *mask_key, static_cast<unsigned>(first)}};
 {lines}
 }}
 """
 
 _GRADIENT = """\
 // Weight gradients of linear layers {widths}, the update if there is one, and the log, in one launch.
-#include "chain_end.cuh"
+{include}#include "chain_end.cuh"
 #include "weight_tile.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) {name}(
     {arrays},
-    const double* __restrict__ lost, const int* __restrict__ hits, float* grads, float* params,
-    float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit, int* step,
+    const double* __restrict__ lost, const int* __restrict__ hits, {flat}int* step,
     double* log_loss, long long* log_correct, int n, int batch, int first, int last
 ) {{
-    const Flat flat = {{grads, params, momentum_buffer, {{rate, momentum, nesterov, decay}}, limit}};
+    const {ends};
     int block = blockIdx.x;
 {lines}
 }}
 """
 
 
-@cache
-def forward_source(plan: ChainPlan, pixel: str, gathers: bool) -> KernelSource:
-    """Kernel of forward pass, loss and backward pass of a block's samples.
+_FLAT = "float* grads, float* params, float* first_slot, float* second_slot, float limit, const float4* row, "
 
-    gathers : True if the samples are read from the data set; False for an array of the batch, whose gradient is dx.
+
+@dataclass(frozen=True)
+class Reading:
+    """What a chain reads.
+
+    pixel : type of stored numbers. gathers : True if samples are read from the data set; False for an array of the
+    batch, whose gradient is dx. learns_input : True if the targets are the samples. has_shares : True if samples have
+    shares in their mean.
     """
-    layers = range(1, len(plan.widths))
+
+    pixel: str
+    gathers: bool
+    learns_input: bool
+    has_shares: bool
+
+
+@cache
+def forward_source(links: Links, plan: ChainPlan, reading: Reading) -> KernelSource:
+    """Kernel of forward pass, loss and backward pass of a block's samples."""
+    numbers = range(1, links.last + 1)
+    types: dict[str, str] = {}
+    lines = [f"    {line}" for line in _Passes(links, plan, reading, types).lines()]
     text = _FORWARD.format(
         name=FORWARD,
         widths="-".join(map(str, plan.widths)),
+        loss=type(links.loss).__name__,
         samples=plan.samples,
         copies=sum(map(len, plan.copies)),
-        pixel=pixel,
-        parameters=", ".join(f"const float* __restrict__ w{k}, const float* __restrict__ b{k}" for k in layers),
-        arrays=", ".join(
-            [*(f"float* __restrict__ y{k}" for k in layers[:-1]), *(f"float* __restrict__ g{k}" for k in layers)]
+        types="".join(f"struct {name} {{ {fields} }};\n" for name, fields in types.items()),
+        pixel=reading.pixel,
+        goal="int" if links.has_labels else reading.pixel if reading.learns_input else "float",
+        parameters=", ".join(
+            f"const float* __restrict__ w{k}" + f", const float* __restrict__ b{k}" * links.has_bias[k] for k in numbers
         ),
-        lines="\n".join(f"    {line}" for line in _passes(plan, pixel, gathers)),
+        arrays=", ".join(
+            [*(f"float* __restrict__ y{k}" for k in numbers[:-1]), *(f"float* __restrict__ g{k}" for k in numbers)]
+        ),
+        lines="\n".join(lines),
     )
     return sources.assembled(Path(__file__).with_name(f"{FORWARD}.cu"), text)
 
 
-def _passes(plan: ChainPlan, pixel: str, gathers: bool) -> list[str]:
-    """Lines of CUDA: copies of weights, gathering, and each pass after the copies that it needs."""
-    widths, rows, last = plan.widths, plan.rows, len(plan.widths) - 1
-    lines: list[str] = []
-    groups: list[int] = []  # layer of each group of copies that has begun
-    for number, layer in enumerate(plan.passes):
-        inputs, outputs = widths[layer - 1], widths[layer]
-        for copy in plan.copies[number]:
-            where = f"{copy.place}, w{copy.layer}, arrivals + {len(groups)}"
-            lines.append(f"hold<{widths[copy.layer - 1]}, {widths[copy.layer]}>({where});")
-            groups.append(copy.layer)
-        if number == 0:
-            stored = "x" if gathers else "nullptr"
-            where = f"{rows[0]}, labels, source, scale, label, order, first, {stored}, mine"
-            lines += [f"gather<{inputs}, S, {pixel}>({where});", "__syncthreads();"]
-        own = max(at for at, group in enumerate(groups) if group == layer)
-        lines.append(f"ready<{inputs}, {len(groups) - 1 - own}>(arrivals + {own});")
-        at, w = rows[layer - 1], plan.weights[number]
-        if number < last:
-            relu, stored = ("true", f"y{layer}") if layer < last else ("false", "nullptr")
-            shapes = f"{inputs}, {outputs}, S, {relu}"
-            lines.append(f"forward<{shapes}>({at}, {w}, b{layer}, {rows[layer]}, {stored}, mine);")
-            if layer == last:
-                lines.append(f"cross_entropy<{outputs}, S>({rows[layer]}, labels, mean, g{layer}, lost, hits, mine);")
+class _Passes:
+    """Lines of CUDA of the forward kernel: copies of weights, gathering, and each pass after the copies that it needs.
+
+    types : gets the fields of each type that the lines name.
+    """
+
+    def __init__(self, links: Links, plan: ChainPlan, reading: Reading, types: dict[str, str]) -> None:
+        self.links, self.plan, self.reading, self.types = links, plan, reading, types
+        self.further = dict(zip(links.further_rows(plan.has_dx), plan.further, strict=True))
+        self.functions = [self._functions(each) for each in links.functions]
+
+    def lines(self) -> list[str]:
+        links, plan, last = self.links, self.plan, self.links.last
+        found: list[str] = []
+        groups: list[int] = []  # layer of each group of copies that has begun
+        for number, layer in enumerate(plan.passes):
+            for copy in plan.copies[number]:
+                where = f"{copy.place}, w{copy.layer}, arrivals + {len(groups)}"
+                found.append(f"hold<{links.widths[copy.layer - 1]}, {links.widths[copy.layer]}>({where});")
+                groups.append(copy.layer)
+            if number == 0:
+                found += self._gathering()
+            own = max(at for at, group in enumerate(groups) if group == layer)
+            inputs = links.widths[layer - 1]
+            found.append(f"ready<{inputs}, {len(groups) - 1 - own}>(arrivals + {own});")
+            found.append((self._forward if number < last else self._backward)(layer, plan.weights[number]))
+            if number == last - 1:
+                found.append(self._loss())
+        return found
+
+    def _gathering(self) -> list[str]:
+        """Lines that bring samples, labels or targets, shares and settings to shared memory, a warp for each sample."""
+        links, further, outputs = self.links, self.further, self.links.outputs
+        where = f"{self.plan.rows[0]}, {self._slopes(0)}, source, scale, row, {self._stored_x()}, masks, mine"
+        found = [
+            "const int row = row_of(order, first, mine);",
+            f"gather<{links.widths[0]}, S, {self.functions[0]}>({where});",
+        ]
+        if links.has_labels:
+            found.append("if (sample < S && threadIdx.x % 32 == 0) labels[sample] = goal[row];")
         else:
-            mask, pitch, stored = ("true", padded(inputs), f"g{layer - 1}") if layer > 1 else ("false", inputs, "dx")
-            shapes = f"{inputs}, {outputs}, S, {mask}, {pitch}"
-            lines.append(f"backward<{shapes}>({rows[layer]}, {w}, {at}, {stored}, mine);")
-    return lines
+            scale = "scale" if self.reading.learns_input else "1.0f"
+            where = f"{further['targets']}, -1, goal, {scale}, row, nullptr, masks, mine"
+            found.append(f"gather<{outputs}, S, Functions<>>({where});")
+        if links.has_settings:
+            where = f"{further['settings']}, -1, setting, 1.0f, 0, nullptr, masks, mine"
+            found.append(f"gather<{outputs}, S, Functions<>>({where});")
+        share = "share[first + min(sample, mine.count - 1)]" if self.reading.has_shares else "mean"
+        return [*found, f"if (sample < S && threadIdx.x % 32 == 0) shares[sample] = {share};", "__syncthreads();"]
+
+    def _stored_x(self) -> str:
+        """Array of the chain's input for the weight gradients, if it is not there."""
+        return "x" if self.reading.gathers or self.links.functions[0] else "nullptr"
+
+    def _slopes(self, number: int) -> int:
+        """Offset of the rows of a link's slopes; -1 if none are kept."""
+        return self.further.get(f"slopes {number}", -1)
+
+    def _forward(self, layer: int, w: int) -> str:
+        links, rows = self.links, self.plan.rows
+        shapes = f"{links.widths[layer - 1]}, {links.widths[layer]}, S, {self.functions[layer]}"
+        bias = f"b{layer}" if links.has_bias[layer] else "nullptr"
+        stored = f"y{layer}" if layer < links.last else "nullptr"
+        where = f"{rows[layer - 1]}, {w}, {bias}, {rows[layer]}, {self._slopes(layer)}, {stored}, masks, mine"
+        return f"forward<{shapes}>({where});"
+
+    def _loss(self) -> str:
+        links, last = self.links, self.links.last
+        back, weighted = f"{self.functions[last]}::BACK", str(self.reading.has_shares).lower()
+        settings = self.further.get("settings", -1)
+        where, ends = f"{self.plan.rows[last]}, {self._slopes(last)}", f"shares, g{last}, lost, hits, mine"
+        if isinstance(links.loss, CrossEntropyLoss):
+            shapes = f"{links.outputs}, S, {back}, {str(links.loss.is_plain).lower()}, {weighted}"
+            smoothing = f"{float(links.loss.label_smoothing)!r}f"
+            return f"label_loss<{shapes}>({where}, {settings}, {smoothing}, labels, {ends});"
+        shapes = f"{loss.number(links.loss)}, {links.outputs}, S, {back}, {weighted}"
+        return f"element_loss<{shapes}>({where}, {self.further['targets']}, {settings}, {ends});"
+
+    def _backward(self, layer: int, w: int) -> str:
+        links, rows, inputs = self.links, self.plan.rows, self.links.widths[layer - 1]
+        pitch, stored = (padded(inputs), f"g{layer - 1}") if layer > 1 else (inputs, "dx")
+        back = f"{self.functions[layer - 1]}::BACK" if layer > 1 or self.links.functions[0] else "STAYS"
+        shapes = f"{inputs}, {links.widths[layer]}, S, {back}, {pitch}"
+        return f"backward<{shapes}>({rows[layer]}, {w}, {rows[layer - 1]}, {self._slopes(layer - 1)}, {stored}, mine);"
+
+    def _functions(self, functions: tuple[Function, ...]) -> str:
+        return f"Functions<{', '.join(map(self._function, functions))}>"
+
+    def _function(self, function: Function) -> str:
+        """Type in functions.cuh of a layer of one number."""
+        layer = function.layer
+        if isinstance(layer, ReLU):
+            return "PositivePart"
+        if isinstance(layer, Dropout):
+            name = f"Mask{function.number}"
+            self.types[name] = (
+                f"static constexpr unsigned layer = {layer_offset(function.number)}u, threshold = {layer.threshold}u; "
+                f"static constexpr float scale = {layer.scale!r}f;"
+            )
+            return f"Dropped<{name}>"
+        slope = float(activation.slope(layer))
+        name = "Slope" if not isinstance(layer, LeakyReLU) else f"Slope{function.number}"
+        self.types[name] = f"static constexpr float slope = {slope!r}f;"
+        return f"Activated<{activation.number(layer)}, {name}>"
 
 
 @cache
-def gradient_source(widths: tuple[int, ...], pitch: int, tile: Tile) -> KernelSource:
-    """Kernel of all weight gradients. pitch : floats between rows of the first layer's input. tile : as in `TILES`."""
-    layers = range(1, len(widths))
+def gradient_source(links: Links, pitch: int, tile: Tile, optimizer: Optimizer | None) -> KernelSource:
+    """Kernel of all weight gradients. pitch : floats between rows of the first layer's input. tile : as in `TILES`.
+
+    optimizer : whose step is made too, or None.
+    """
+    widths, layers = links.widths, range(1, links.last + 1)
     lines = ["Batch rows;", "float *dw, *db;", "int inputs, outputs, across;"]
     first = 0
     for layer, (inputs, outputs) in zip(layers, pairwise(widths), strict=True):
@@ -119,7 +232,7 @@ def gradient_source(widths: tuple[int, ...], pitch: int, tile: Tile) -> KernelSo
         lines += [
             f"{otherwise}if (block < {first + across * down}) {{",
             f"    rows = {{{x}, g{layer}, nullptr, n, {pitch_x}, {padded(outputs)}}};",
-            f"    dw = dw{layer}, db = db{layer};",
+            f"    dw = dw{layer}, db = {f'db{layer}' if links.has_bias[layer] else 'nullptr'};",
             f"    inputs = {inputs}, outputs = {outputs}, across = {across}, block -= {first};",
             "}",
         ]
@@ -131,17 +244,25 @@ def gradient_source(widths: tuple[int, ...], pitch: int, tile: Tile) -> KernelSo
         "}",
     ]
     shape = ", ".join(map(str, tile))
-    call = f"weight_tile<1, {shape}>(rows, dw, db, flat, inputs, outputs, block % across, block / across);"
+    call = f"weight_tile<1, {shape}>(rows, dw, db, ends, inputs, outputs, block % across, block / across);"
     if pitch % 4:
         lines.append(f"if (rows.x == x) {call.replace('<1', '<0')}")
         call = f"else {call}"
     lines.append(call)
     names = ["x", *(f"y{k}" for k in layers[:-1]), *(f"g{k}" for k in layers)]
+    include, flat, ends = "", "", "Flat ends = {}"
+    if optimizer is not None:
+        include, flat = f'#include "{rule_file(optimizer).as_posix()}"\n#include "stepped.cuh"\n', _FLAT
+        ends = f"Stepped<{rule_name(optimizer)}> ends(grads, params, first_slot, second_slot, limit, row)"
     text = _GRADIENT.format(
         name=GRADIENT,
+        include=include,
+        flat=flat,
+        ends=ends,
         widths="-".join(map(str, widths)),
         arrays=", ".join(
-            [f"const float* __restrict__ {name}" for name in names] + [f"float* dw{k}, float* db{k}" for k in layers]
+            [f"const float* __restrict__ {name}" for name in names]
+            + [f"float* dw{k}" + f", float* db{k}" * links.has_bias[k] for k in layers]
         ),
         lines="\n".join(f"    {line}" for line in lines),
     )

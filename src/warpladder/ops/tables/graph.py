@@ -21,10 +21,6 @@ class Tiled(SeparateSegments):
     table = tiled.TABLE
 
 
-#: Most hidden layers of a small chain.
-HIDDEN = 16
-_CHAINS = [(*(Linear, ReLU) * hidden, Linear, CrossEntropyLoss) for hidden in range(1, HIDDEN + 1)]
-
 TABLE = replace(
     gemm.TABLE,
     segments={
@@ -35,6 +31,6 @@ TABLE = replace(
         (Gather, Linear, CrossEntropyLoss): ThinChain,
         (Gather, Linear, ReLU, Linear, CrossEntropyLoss): ThinChain,
     },
-    second=dict.fromkeys([chain for nodes in _CHAINS for chain in (nodes, (Gather, *nodes))], SmallChain),
+    chains=(SmallChain,),
     alternatives=(Tiled,),
 )

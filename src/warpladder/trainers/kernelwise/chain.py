@@ -34,7 +34,7 @@ class Chain:
     samples : stored samples for a segment that gathers. log : log for a segment with the loss.
     update : function that returns the optimizer's step on exactly the parameters of these names.
     mask_key, shares : key of random masks, and shares of samples, as in `Operands`.
-    running : (buffer_count,) running statistics, or None.
+    running : (buffer_count,) running statistics, or None. numbers : the optimizer's settings, as in `Operands`.
     updated : parameters that segments update in place when a batch comes in one slice.
     """
 
@@ -42,7 +42,7 @@ class Chain:
         self, device: Device, arrays: BoundaryArrays, params: Mapping[str, Array], grads: Mapping[str, Array],
         block_size: int, samples: StoredSamples | None = None, log: Log | None = None,
         update: Callable[[list[str]], KernelUpdate] | None = None, mask_key: MaskKey | None = None,
-        shares: DeviceShares | None = None, running: Array | None = None,
+        shares: DeviceShares | None = None, running: Array | None = None, numbers: Array | None = None,
     ) -> None:  # fmt: skip
         self.boundaries = boundaries = arrays.boundaries
         self.device, self.arrays, self.shares, self.running = device, arrays, shares, running
@@ -56,14 +56,14 @@ class Chain:
             w, dw = (
                 self._of_layers(part, views, what) for views, what in ((params, "parameters"), (grads, "gradients"))
             )
-            whole = len(w) == len(names)  # a kernel that updates a layer updates its bias too
+            whole = len(w) == len(names) or not kind.updates_all_biases
             updates = update is not None and bool(names) and whole and kind.updates_in_place(part)
             operands = Operands(
                 self._buffers(number, w, dw), w, dw, samples=samples if part.gathers else None,
                 target=arrays.labels if part.gathers or labelled else goal if part.turns else None,
                 log=log if part.turns else None, mask_key=mask_key,
                 shares=shares.array if part.turns and shares is not None else None,
-                update=update(names) if update is not None and updates else None,
+                update=update(names) if update is not None and updates else None, numbers=numbers,
                 masks_dx=boundaries.fuses_relu(number),
                 dy_is_masked=number + 1 < len(boundaries.cut) and boundaries.fuses_relu(number + 1),
                 previous=self.segments[-1] if self.segments and self.segments[-1].layers else None,

@@ -179,9 +179,9 @@ class ResidentFeed(Feed):
         # Free at the begin of an epoch: every run waits for its end.
         self.host_words = device.pinned((ORDER_WORDS,), np.uint32)
         self.order: Order | None = None
-        labels = None if self.has_targets else goals
-        self.samples = StoredSamples(stored, np.float32(self.scale), labels, self.words, self.log.step)
-        if goals is not None and self.has_targets:
+        labels, targets = (None, goals) if self.has_targets else (goals, None)
+        self.samples = StoredSamples(stored, np.float32(self.scale), labels, self.words, self.log.step, targets)
+        if goals is not None and self.rows.targets is not None:
             self.gathers = [self.rows.of_targets(goals, self.words, self.batch)]
         self.bytes = stored.nbytes + (goals.nbytes if goals is not None else 0) + self.words.nbytes
 

@@ -146,7 +146,7 @@ class KernelTrainer(Trainer):
         rows = RowGather(device, gather, arrays.x, arrays.labels, self.step, self.block_size, arrays.targets)
         self.feed = self.feed_type(dataset, self.batch, rows, goal, self.log)
         w, dw = self.layout.views(self.params), self.layout.views(self.grads)
-        own = self.log, self._update_of, self.mask_key, self.shares, self.buffers
+        own = self.log, self._update_of, self.mask_key, self.shares, self.buffers, self.settings.numbers
         self.chain = Chain(device, arrays, w, dw, self.block_size, self.feed.samples, *own)
         self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
         self.updates = {True: self._updating(self.updaters), False: self._updating([self.update])}

@@ -5,7 +5,6 @@ The text is one CUDA file: a step is one line for each phase (phases.cuh), with 
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from ...device import source as sources
 from ...device.source import KernelSource
 from ...errors import ConfigError
 from ...nets import CrossEntropyLoss, Net
+from ...ops.update.rule import rule_file, rule_name
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
 from .by_inputs import inputs_text
@@ -29,7 +29,6 @@ PIXELS = {np.dtype(np.uint8): "unsigned char", np.dtype(np.float32): "float"}
 #: Quads of a sample of the next batch, at most, that a lane holds in registers.
 HELD = 8
 
-_RULE = re.compile(r"\bupdate_one<(\w+)>")
 
 _TEXT = """\
 // Whole epochs of net {net} in one launch, batch {batch}, {optimizer}: {team}.
@@ -95,7 +94,7 @@ def persistent_source(
         **_teams(plan),
         last_wait=len(waits(plan)) - 1,
         written="        pieces_written();\n" if plan.brings else "",
-        step=(optimizer.folder() / "step.cu").as_posix(),
+        step=rule_file(optimizer).as_posix(),
         kernel=KERNEL,
         pixel=PIXELS[samples],
         pointers=_pointers(batch, optimizer, plan),
@@ -126,7 +125,7 @@ def _divided(net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan
     starts = {place.name: start for place, start in zip(layout.places, layout.starts, strict=True)}
     words: dict[str, object] = {
         "net": net.name.replace("\n", " "), "batch": batch, "optimizer": optimizer.name, "kernel": KERNEL,
-        "step": (optimizer.folder() / "step.cu").as_posix(), "pixel": PIXELS[samples], "rule": _rule(optimizer),
+        "step": rule_file(optimizer).as_posix(), "pixel": PIXELS[samples], "rule": _rule(optimizer),
     }  # fmt: skip
     places = starts[f"{layer.number}.weight"], starts[f"{layer.number}.bias"]
     return inputs_text(plan.divided, layer, plan.blocks, len(optimizer.slots), places, words, plan.sends)
@@ -197,14 +196,13 @@ def _tiles_of(plan: PersistentPlan) -> int:
 
 def _rule(optimizer: Optimizer) -> str:
     """Name of the struct with the optimizer's step, in its step.cu. Raises `ConfigError` if there is none."""
-    path = optimizer.folder() / "step.cu"
-    found = _RULE.search(path.read_text(encoding="utf-8"))
+    found = rule_name(optimizer)
     if found is None:
         raise ConfigError(
-            f"{path}: the rung persistent calls the struct that update_one<...> of update.cuh takes, "
+            f"{rule_file(optimizer)}: the rung persistent calls the struct that update_one<...> of update.cuh takes, "
             "and the file has none"
         )
-    return found[1]
+    return found
 
 
 def line(features: int) -> int:
