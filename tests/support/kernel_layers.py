@@ -56,7 +56,7 @@ LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
     LeakyReLU: [(LeakyReLU(0.2), (19,))], GELU: [(GELU(), (19,)), (GELU(approximate="tanh"), (3, 5, 7))],
     Dropout: [(Dropout(0.5), (3, 5, 7))],  # without a key, as in predictions
     MaxPool2d: [(MaxPool2d(2), (2, 7, 5)), (MaxPool2d(3, 1), (2, 5, 6)), (MaxPool2d(2, 3), (3, 8, 9)), (MaxPool2d(17, 1), (1, 17, 18))],
-    AvgPool2d: [(AvgPool2d(2), (2, 7, 5)), (AvgPool2d(3, 1), (2, 5, 6)), (AvgPool2d(2, 3), (3, 8, 9))],
+    AvgPool2d: [(AvgPool2d(2), (2, 7, 5)), (AvgPool2d(6, 1), (2, 7, 9)), (AvgPool2d(3, 1), (2, 5, 6)), (AvgPool2d(2, 3), (3, 8, 9))],
     AdaptiveAvgPool2d: [(AdaptiveAvgPool2d(1), (3, 5, 7))],
     Upsample2d: [(Upsample2d(scale_factor=2), (3, 4, 5)), (Upsample2d(scale_factor=3), (1, 2, 3))],
 }  # fmt: skip

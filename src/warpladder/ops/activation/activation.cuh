@@ -1,7 +1,8 @@
-// Activations of one number: value and derivative by a function's number, as in scalar.py.
+// Activations of one number: value and derivative by a function's number, as in scalar.py; and two more functions, for
+// kernels that end with an activation, a ReLU or neither.
 #pragma once
 
-enum { TANH = 0, SIGMOID = 1, LEAKY_RELU = 2, GELU_ERF = 3, GELU_TANH = 4, SILU = 5 };
+enum { TANH = 0, SIGMOID = 1, LEAKY_RELU = 2, GELU_ERF = 3, GELU_TANH = 4, SILU = 5, IDENTITY = 6, RELU = 7 };
 
 // sqrt(2 / pi), the cubic term of GELU's approximation, sqrt(1 / 2), and 1 / sqrt(2 pi).
 #define GELU_ROOT 0.7978845608028654f
@@ -18,6 +19,8 @@ __device__ __forceinline__ float value(float x, float slope) {
     if constexpr (FUNCTION == GELU_ERF) return x * 0.5f * erfcf(-GELU_HALF * x);
     if constexpr (FUNCTION == GELU_TANH) return x / (1.0f + expf(-2.0f * GELU_ROOT * (x + GELU_CUBE * x * x * x)));
     if constexpr (FUNCTION == SILU) return x / (1.0f + expf(-x));
+    if constexpr (FUNCTION == IDENTITY) return x;
+    if constexpr (FUNCTION == RELU) return x < 0.0f ? 0.0f : x;  // NaN stays
 }
 
 // True if the derivative is computed from the output.
@@ -39,4 +42,16 @@ __device__ __forceinline__ float derivative(float saved, float slope) {
         return (1.0f + saved / (1.0f + expf(v)) * rise) / (1.0f + expf(-v));
     }
     if constexpr (FUNCTION == SILU) return (1.0f + saved / (1.0f + expf(saved))) / (1.0f + expf(-saved));
+}
+
+// Gradient of x from g, the gradient of f(x).
+template <int FUNCTION>
+__device__ __forceinline__ float through(float g, float x, float slope) {
+    if constexpr (FUNCTION == IDENTITY) return g;
+    else if constexpr (FUNCTION == RELU) return x > 0.0f ? g : 0.0f;
+    else if constexpr (READS_OUTPUT<FUNCTION>) {
+        return derivative<FUNCTION>(value<FUNCTION>(x, slope), slope) * g;
+    } else {
+        return derivative<FUNCTION>(x, slope) * g;
+    }
 }

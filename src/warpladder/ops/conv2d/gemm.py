@@ -40,7 +40,7 @@ class GemmConv2d(Segment):
         if is_first and RowsGradient.supports(conv, device.limits):
             self.rows = RowsGradient(self, conv, capacity)
             return
-        self.incoming = IncomingGradient(self, conv.written, capacity, conv.pool)
+        self.incoming = IncomingGradient(self, conv.written, capacity, conv.pool, conv.has_bias)
         self.weight_gradient = WeightGradient(self, conv, capacity)
         self.products["dw"] = self.weight_gradient.plan
         if buffers.dx is not None:

@@ -41,10 +41,11 @@ class IncomingGradient:
     image : (channels, rows, columns) of the convolution's output.
     pool : True if a 2 x 2 pool follows: the incoming gradient has the pool's shape, and is written to `spread` at the
     argmax pixels.
+    has_bias : False if there is no bias, so that no launch is made for it alone.
     """
 
-    def __init__(self, owner: OnDevice, image: Image, capacity: int, pool: bool) -> None:
-        self.device, self.image, self.pool = owner.device, image, pool
+    def __init__(self, owner: OnDevice, image: Image, capacity: int, pool: bool, has_bias: bool = True) -> None:
+        self.device, self.image, self.pool, self.has_bias = owner.device, image, pool, has_bias
         self.most = min(capacity, ceil_div(8 * self.device.limits.multiprocessors, image[0]))
         self.sums = owner.scratch((self.most, image[0]))
         self.spread = owner.scratch((capacity, *image)) if pool else None
@@ -54,6 +55,8 @@ class IncomingGradient:
 
         y : output of a ReLU whose mask has not been applied to dy, else None.
         """
+        if not self.has_bias and y is None and self.spread is None:
+            return [], dy, 0
         channels, high, wide = self.image
         each = ceil_div(n, self.most)
         parts = ceil_div(n, each)

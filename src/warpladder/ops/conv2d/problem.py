@@ -31,6 +31,7 @@ class FusedConv:
     window : of the convolution.
     upsample : factor of the upsampling; 1 for none.
     relu, pool : True if a ReLU, and a 2 x 2 pool after it, follow.
+    has_bias : False if the convolution has none, so that its gradient is not read.
     """
 
     read: Image
@@ -39,6 +40,7 @@ class FusedConv:
     upsample: int = 1
     relu: bool = False
     pool: bool = False
+    has_bias: bool = True
 
     @classmethod
     def of(cls, layers: tuple[Layer, ...], in_shape: Shape) -> FusedConv:
@@ -49,7 +51,8 @@ class FusedConv:
         o, high, wide = conv.out_shape((c, h * upsample, w * upsample))
         relu = any(isinstance(layer, ReLU) for layer in layers)
         window = ConvWindow(conv.kernel_size, conv.stride, conv.padding)
-        return cls((c, h, w), (o, high, wide), window, upsample, relu, isinstance(layers[-1], MaxPool2d))
+        pools = isinstance(layers[-1], MaxPool2d)
+        return cls((c, h, w), (o, high, wide), window, upsample, relu, pools, conv.bias)
 
     @property
     def upsamples(self) -> bool:

@@ -93,15 +93,17 @@ class Operands:
 class Segment(OnDevice, ABC):
     """Consecutive nodes of a chain as kernels, in few launches.
 
-    A segment implements `forward` and `backward`, and `prepare` if it packs its parameters first. Three hooks let
+    A segment implements `forward` and `backward`, and `prepare` if it packs its parameters first. Four hooks let
     neighbours save launches, and each has a default that saves none:
 
+    - `masks_dy`: the segment ends in a ReLU whose mask it applies at no cost, so that the next one does not.
     - `fuses_relu_backward`: the segment computes the backward pass of the ReLU whose output is its input.
     - `updates_in_place`: the segment makes the optimizer's step on its own parameters.
     - `Operands.previous`: the segment and the previous one exchange packed arrays.
 
     cost : rank of a segment, roughly its launches in a step. A chain is cut so that the sum is least.
     updates_all_biases : True if a segment that `updates_in_place` wants a bias in each of its layers.
+    has_few_parameters : True if their update is not worth a launch less, so that one next to them may make it.
     reads_order : True if its launches read the epoch's order.
     setup : launches executed once when the segment is made, such as packing the samples.
     products : planners whose tiles a tuner may choose, by result: "y", "dx" or "dw".
@@ -112,6 +114,8 @@ class Segment(OnDevice, ABC):
     cost: ClassVar[float] = 3
     fuses_relu_backward: ClassVar[bool] = False
     updates_all_biases: ClassVar[bool] = True
+    masks_dy: ClassVar[bool] = False
+    has_few_parameters: ClassVar[bool] = False
     reads_order = True
     setup: tuple[Call, ...] = ()
     factors: str | None = None

@@ -6,9 +6,13 @@ A first layer gathers its samples itself; a last thin layer and the loss are one
 from dataclasses import replace
 
 from ...nets import CrossEntropyLoss, Linear, ReLU
+from ..batchnorm.fused import CHAINS as NORMALISED
+from ..batchnorm.fused import FusedBatchNorm
 from ..engine.chain import Gather
 from ..engine.separate import SeparateSegments
 from ..linear.stem import ShortStem
+from ..residual.fused import CHAINS as ADDED
+from ..residual.fused import FusedSum
 from ..small_chain.chain import SmallChain
 from ..thin_chain.chain import ThinChain
 from ..thin_chain.head import ThinHead
@@ -25,6 +29,8 @@ TABLE = replace(
     gemm.TABLE,
     segments={
         **gemm.TABLE.segments,
+        **dict.fromkeys(NORMALISED, FusedBatchNorm),
+        **dict.fromkeys(ADDED, FusedSum),
         (Gather, Linear): ShortStem,
         (Gather, Linear, ReLU): ShortStem,
         (Linear, CrossEntropyLoss): ThinHead,

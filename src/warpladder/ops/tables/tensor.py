@@ -9,17 +9,23 @@ from dataclasses import replace
 
 from ...machine.peaks import TENSOR
 from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ..batchnorm.fused import CHAINS as NORMALISED
+from ..batchnorm.fused import FusedBatchNorm
 from ..conv2d.tensor.loss import TensorConv2dLoss
 from ..conv2d.tensor.segment import TensorConv2d
 from ..engine.chain import Gather
 from ..linear.tensor.head import SmallHead
 from ..linear.tensor.segment import TensorLinear
+from ..residual.fused import CHAINS as ADDED
+from ..residual.fused import FusedSum
 from . import graph, tiled
 
 TABLE = replace(
     tiled.TABLE,
     segments={
         **tiled.TABLE.segments,
+        **dict.fromkeys(NORMALISED, FusedBatchNorm),
+        **dict.fromkeys(ADDED, FusedSum),
         (Linear,): TensorLinear,
         (Linear, ReLU): TensorLinear,
         (Gather, Linear): TensorLinear,

@@ -1,6 +1,7 @@
 """Table of the tiled rung: tiles in shared memory, sums by warps, 16-byte copies; naive kernels where none help."""
 
-from ...nets import Conv2d, CrossEntropyLoss, Linear, MSELoss, ReLU
+from ...nets import AdaptiveAvgPool2d, AvgPool2d, Conv2d, CrossEntropyLoss, Linear, MSELoss, ReLU
+from ..avgpool2d.tiled import TiledAvgPool2d
 from ..conv2d.tiled import TiledConv2d
 from ..cross_entropy.tiled import TiledCrossEntropy
 from ..engine.chain import Gather
@@ -19,6 +20,8 @@ TABLE = KernelTable(
         (Linear, ReLU): TiledLinear,
         (Conv2d,): TiledConv2d,
         (Conv2d, ReLU): TiledConv2d,
+        (AvgPool2d,): TiledAvgPool2d,
+        (AdaptiveAvgPool2d,): TiledAvgPool2d,
         (CrossEntropyLoss,): TiledCrossEntropy,
         (MSELoss,): TiledMSE,
     },

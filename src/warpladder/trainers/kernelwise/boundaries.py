@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...device import Array, Device
-from ...nets import CrossEntropyLoss, Net, ReLU
+from ...nets import ACTIVATIONS, Branch, CrossEntropyLoss, Layer, Net, ReLU, Shortcut, Sum
 from ...ops.engine.segments import Cut
 
 
@@ -48,10 +48,60 @@ class Boundaries:
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """True if segment `number` may overwrite its input: a lone ReLU, but not the net's input, a possible target."""
-        (part, _) = self.cut[number]
-        is_relu = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
-        return is_relu and not self.is_input(number)
+        """True if segment `number` may overwrite its input: a lone ReLU, but not the net's input, a possible target,
+        nor what a residual connection reads too.
+        """
+        before, after = self._layers(number - 1)[-1:], self._layers(number + 1)[:1]
+        shared = any(isinstance(layer, (Branch, Shortcut)) for layer in before) or any(
+            isinstance(layer, (Shortcut, Sum)) for layer in after
+        )
+        return self._is_alone(number, ReLU) and not shared and not self.is_input(number)
+
+    def value_of(self, place: int) -> int:
+        """Boundary whose array has the activations of `place`: an earlier one after a ReLU in place, or a copy."""
+        number = place - 1
+        if number < 0 or self.is_input(place):
+            return place
+        if self.in_place(number) or self._is_alone(number, Branch):
+            return self.value_of(number)
+        if self._is_alone(number, Shortcut):
+            return self.value_of(self.before(self.net.skips.stored[self.cut[number][0].layers_at.start]))
+        return place
+
+    def gradient_of(self, place: int) -> int:
+        """Boundary whose array has the gradient of `place`: a later one before a ReLU in place, or before a `Shortcut`
+        or a `Sum` unless the segment before it overwrites the gradient with one that its ReLU or activation masks.
+        """
+        if place == len(self.cut):
+            return place
+        layers, overwrites = (
+            self._layers(place),
+            any(isinstance(layer, (ReLU, *ACTIVATIONS)) for layer in self._layers(place - 1)),
+        )
+        if self.in_place(place) or (layers and isinstance(layers[0], Sum) and not overwrites):
+            return self.gradient_of(place + 1)
+        if self._is_alone(place, Shortcut) and not overwrites:
+            end = self.net.skips.returned[self.cut[place][0].layers_at.start] - 1
+            return self.gradient_of(self.with_layer(end) + 1)
+        return place
+
+    def with_layer(self, layer: int) -> int:
+        """Number of the segment that computes layer `layer`."""
+        return next(at for at, (part, _) in enumerate(self.cut) if layer in part.layers_at)
+
+    def before(self, layer: int) -> int:
+        """Boundary with the input of layer `layer`: the first of its segment, or a `Branch` at the end of one."""
+        at = self.with_layer(layer)
+        return at + (layer != self.cut[at][0].layers_at.start)
+
+    def _layers(self, number: int) -> tuple[Layer, ...]:
+        """Layers of segment `number`; none beyond the chain."""
+        return self.cut[number][0].layers if 0 <= number < len(self.cut) else ()
+
+    def _is_alone(self, number: int, kind: type[Layer]) -> bool:
+        """True if segment `number` is one layer of this kind."""
+        nodes = self.cut[number][0].nodes
+        return len(nodes) == 1 and isinstance(nodes[0], kind)
 
     def needs_gradient(self, place: int) -> bool:
         """True if a layer before boundary `place` is trained, so that the gradient at the boundary is computed."""
@@ -61,20 +111,21 @@ class Boundaries:
 
     def fuses_relu(self, number: int) -> bool:
         """True if segment `number` computes the backward pass of the ReLU at the end of the previous segment."""
-        fuses = number > 0 and self.cut[number][1].fuses_relu_backward
+        fuses = number > 0 and self.cut[number][1].fuses_relu_backward and not self.cut[number - 1][1].masks_dy
         return fuses and isinstance(self.cut[number - 1][0].nodes[-1], ReLU)
 
     def sizes(self, capacity: int, train: bool) -> dict[str, int]:
         """Bytes of the arrays for `capacity` samples, by use, without the segments' scratch memory."""
         needs = {"input": 4 * capacity * math.prod(self.net.in_shape)} if not self.is_one_segment else {}
         for place in self.places:
-            if self.is_input(place) or self.in_place(place - 1):
+            if self.is_input(place):
                 continue
             layer = self.cut[place - 1][0].layers_at.stop - 1
             name = f"layer {layer} ({type(self.net.layers[layer]).__name__})"
             size = 4 * capacity * math.prod(self.shape(place))
-            needs[f"output of {name}"] = size
-            if train and self.needs_gradient(place):
+            if self.value_of(place) == place:
+                needs[f"output of {name}"] = size
+            if train and self.needs_gradient(place) and self.gradient_of(place) == place:
                 needs[f"gradient of {name}"] = size
         return needs
 
@@ -112,20 +163,20 @@ def allocate(boundaries: Boundaries, device: Device, capacity: int, train: bool,
     if train and outputs:
         out.targets = device.zeros((capacity, outputs), np.float32, "input")
     for place in boundaries.places:
-        shape = (capacity, *boundaries.shape(place))
+        shape, source = (capacity, *boundaries.shape(place)), boundaries.value_of(place)
         if boundaries.is_input(place):
             out.values[place] = out.x.reshape(shape)
-        elif boundaries.in_place(place - 1):
-            out.values[place] = out.values[place - 1].reshape(shape)
+        elif source != place:
+            out.values[place] = out.values[source].reshape(shape)
         else:
             out.values[place] = device.empty(shape, np.float32, "activations")
             out.activations.append(out.values[place])
     for place in reversed(boundaries.places) if train else ():
         if not boundaries.needs_gradient(place):
             continue
-        shape = out.values[place].shape
-        if place < len(boundaries.cut) and boundaries.in_place(place):
-            out.gradients[place] = out.gradients[place + 1].reshape(shape)
+        shape, source = out.values[place].shape, boundaries.gradient_of(place)
+        if source != place:
+            out.gradients[place] = out.gradients[source].reshape(shape)
         else:
             out.gradients[place] = device.empty(shape, np.float32, "gradients")
             out.own_gradients.append(out.gradients[place])

@@ -70,6 +70,18 @@ class Chain:
             )  # fmt: skip
             self.segments.append(kind(device, part, operands, block_size))
             self.updated.update(names if self.segments[-1].update is not None else ())
+        self._leave_to_neighbours()
+
+    def _leave_to_neighbours(self) -> None:
+        """Take the update from segments whose few parameters lie next to ones that a flat launch updates."""
+        places = param_slices(self.boundaries.net)
+        few = [segment for segment in self.segments if segment.update is not None and segment.has_few_parameters]
+        for segment in [*few, *reversed(few)]:
+            own = [at for at, place in enumerate(places) if place.layer in segment.subgraph.layers_at]
+            around = {places[at].name for at in (own[0] - 1, own[-1] + 1) if 0 <= at < len(places)}
+            if not around <= self.updated:
+                segment.update = None
+                self.updated -= {places[at].name for at in own}
 
     def _of_layers(self, part: Subgraph, views: Mapping[str, Array], what: str) -> tuple[Array, ...]:
         """Weights and biases of a segment's layers, or their gradients; zeros for a missing bias."""
@@ -98,18 +110,14 @@ class Chain:
         return replace(found, mean=mean, var=var, **self._skips(number))
 
     def _skips(self, number: int) -> dict[str, Array | None]:
-        """Stored input and second gradient of segment `number`, if it is a residual layer."""
-        part, _ = self.boundaries.cut[number]
-        skips, of_layer = self.boundaries.net.skips, part.layers_at.start if part.layers else -1
-        stored, returned = skips.stored.get(of_layer), skips.returned.get(of_layer)
-        # each such layer is a segment of its own, so that an array lies before it
-        skip = None if stored is None else self.arrays.values[self._with_layer(stored)]
-        dskip = None if returned is None else self.arrays.gradients.get(self._with_layer(returned - 1) + 1)
+        """Stored input and second gradient of segment `number`, if it has residual layers."""
+        boundaries, layers = self.boundaries, self.boundaries.cut[number][0].layers_at
+        skips = boundaries.net.skips
+        stored = [skips.stored[layer] for layer in layers if layer in skips.stored]
+        returned = [skips.returned[layer] - 1 for layer in layers if layer in skips.returned]
+        skip = self.arrays.values[boundaries.before(stored[0])] if stored else None
+        dskip = self.arrays.gradients.get(boundaries.with_layer(returned[0]) + 1) if returned else None
         return {"skip": skip, "dskip": dskip}
-
-    def _with_layer(self, layer: int) -> int:
-        """Number of the segment that computes layer `layer`."""
-        return next(at for at, (part, _) in enumerate(self.boundaries.cut) if layer in part.layers_at)
 
     @property
     def layered(self) -> list[int]:

@@ -231,8 +231,12 @@ def products(chain: Chain, some: Iterable[int]) -> list[TileChoice]:
 
 
 def segments(chain: Chain, table: KernelTable, below: frozenset[int] = frozenset()) -> list[SegmentChoice]:
-    """Choices of the segments of layers that have parameters and alternatives in their table (`KernelTable.of`)."""
+    """Choices of the segments of layers that have parameters and alternatives in their table (`KernelTable.of`).
+
+    A normalisation has none: its segment may leave another gradient in dy than separate segments would.
+    """
     own = [(place, chain.segments[place]) for place in chain.layered]
-    tables = [(place, table.of(op.subgraph, below)) for place, op in own if op.buffers.w is not None]
+    multiply = [(place, op) for place, op in own if not any(layer.normalizes for layer in op.layers)]
+    tables = [(place, table.of(op.subgraph, below)) for place, op in multiply if op.buffers.w is not None]
     every = (SegmentChoice(chain, place, found.alternatives) for place, found in tables if found is not None)
     return [choice for choice in every if choice.alternatives]

@@ -25,7 +25,7 @@ class GeneralGradients:
         self.slight = self._slight(owner, problem) if problem.is_slight else None
         if self.slight is not None:
             return
-        self.incoming = IncomingGradient(owner, conv.written, problem.capacity, conv.pool)
+        self.incoming = IncomingGradient(owner, conv.written, problem.capacity, conv.pool, conv.has_bias)
         self.weight_gradient = GeneralWeightGradient(owner, conv, problem.capacity, problem.precision)
         if problem.has_dx:
             self.dx_pass = GeneralConvolution(owner, Geometry.back(conv), problem.capacity, problem.precision)

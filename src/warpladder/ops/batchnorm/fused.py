@@ -1,0 +1,154 @@
+"""CUDA launcher of batch normalisation with the layers after it, in one launch where a channel fits a cluster."""
+
+import math
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...device import Array, Device, Launch, Limits
+from ...nets import NORMALISATIONS, BatchNorm1d, BatchNorm2d, Branch, Layer, Sum
+from ..activation.fused import ENDS, IDENTITY, function
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches, ceil_div
+from ..engine.segments import Operands
+from ..update.fused import UpdatesInPlace, settings
+
+FUSED = Path(__file__).with_name("fused.cu")
+
+#: Sources of a channel's sums, as in channel_sums.cuh.
+ALONE, CLUSTER, PARTS, RUNNING = range(4)
+#: Channels of a block where each has one number in a sample, and its threads.
+FEATURES, THREADS = 32, 256
+#: Numbers of a channel in a block: as many as stay in the L1 cache, and as few as are worth another block.
+MOST, LEAST = 16384, 2048
+#: The same, where a block has 32 channels.
+MOST_ROWS, LEAST_ROWS = 512, 128
+#: Numbers of a thread, and of a block where another launch adds up; rows, where a block has 32 channels.
+EACH, PART, PART_ROWS = 16, 4096, 128
+#: Threads of a block that has a multiprocessor to itself.
+WIDEST = 1024
+#: Blocks of a cluster that every GPU with clusters takes, and blocks of 256 threads on a multiprocessor.
+PORTABLE, RESIDENT = 8, 8
+
+
+class Division(NamedTuple):
+    """Division of the channels' numbers among blocks: `chunks` blocks share `across` channels."""
+
+    source: int
+    across: int
+    wide: int
+    groups: int
+    chunks: int
+    threads: int
+    units: int
+    width: int
+
+    @property
+    def blocks(self) -> int:
+        return self.groups * self.chunks
+
+    @property
+    def numbers(self) -> tuple[int, int, int, int]:
+        """Kernel arguments units, per, chunks and width."""
+        return self.units, ceil_div(self.units, self.chunks), self.chunks, self.width
+
+    @property
+    def cluster(self) -> int:
+        return self.chunks if self.source == CLUSTER else 1
+
+
+def divided(limits: Limits, n: int, channels: int, size: int) -> Division:
+    """Division of n samples of (channels, size) numbers: one block, a cluster, or parts for a second launch."""
+    across = FEATURES if size == 1 else 1
+    wide = 4 if size % 4 == 0 else 1
+    most, least, groups, count = (
+        (MOST_ROWS, LEAST_ROWS, ceil_div(channels, FEATURES), n) if size == 1 else (MOST, LEAST, channels, n * size)
+    )
+    fewest, free = _power(ceil_div(count, most)), min(limits.multiprocessors // groups, count // least)
+    wanted, held = max(fewest, _power(free + 1) // 2), min(PORTABLE, limits.cluster)
+    units, width = n * size // wide, size // wide
+    if fewest <= held and wanted < 4 * held:
+        chunks = min(wanted, held)
+        widest = WIDEST if groups * chunks <= limits.multiprocessors else 512  # of 512, two run at once
+        threads = THREADS if size == 1 else min(widest, max(64, _power(ceil_div(count, chunks * EACH))))
+        return Division(ALONE if chunks == 1 else CLUSTER, across, wide, groups, chunks, threads, units, width)
+    part = PART_ROWS if size == 1 else PART
+    full = ceil_div(RESIDENT * limits.multiprocessors, groups)
+    return Division(PARTS, across, wide, groups, min(ceil_div(count, part), full), THREADS, units, width)
+
+
+def _power(number: int) -> int:
+    """Smallest power of two that is not below a number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+class FusedBatchNorm(UpdatesInPlace):
+    """BatchNorm [Sum] [activation] [Branch]: y = f(z w + b + skip), in one launch each way or, with sums in parts, two.
+
+    A batch is one slice. With a Sum or a Branch `backward` overwrites dy with the gradient of f's input.
+    """
+
+    cost = 3
+    masks_dy = True
+    has_few_parameters = True
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layer, *rest = subgraph.layers
+        assert isinstance(layer, BatchNorm1d | BatchNorm2d)
+        self.layer, (capacity, self.channels, *pixels) = layer, self.buffers.x.shape
+        self.size = math.prod(pixels)
+        self.trains = subgraph.config is not None
+        self.adds, self.branches = (any(isinstance(each, kind) for each in rest) for kind in (Sum, Branch))
+        self.function, self.slope = function(subgraph.layers)
+        self.saved = self.scratch((5, self.channels)) if self.trains else None
+        division = divided(device.limits, capacity, self.channels, self.size)
+        parts = (division.blocks, 2, division.across)
+        self.parts = self.scratch(parts, np.float64) if self.trains and division.source == PARTS else None
+
+    def _kernel(self, name: str, division: Division, *values: int, arguments: tuple[object, ...]) -> Launch:
+        found = ", ".join(map(str, (division.across, division.wide, *values)))
+        kernel = self.device.kernel(FUSED, f"{name}<{found}>")
+        return kernel.bind(division.blocks, division.threads, *arguments, cluster=division.cluster)
+
+    def forward(self, part: Slice) -> Launches:
+        t, layer, channels = self.buffers, self.layer, self.channels
+        division = divided(self.device.limits, part.n, channels, self.size)
+        source = division.source if self.trains else RUNNING
+        if not self.trains:
+            division = division._replace(source=RUNNING)
+        skip = t.skip if self.adds else None
+        found = []
+        if source == PARTS:
+            arguments: tuple[object, ...] = t.x, self.parts, *division.numbers, channels
+            found.append(self._kernel("norm_moments", division, arguments=arguments))
+        arguments = t.x, skip, t.y, t.w, t.b, t.mean, t.var, self.saved, self.parts, *division.numbers, channels
+        arguments = *arguments, layer.eps, layer.momentum, self.slope
+        return [*found, self._kernel("norm_forward", division, self.function, source, arguments=arguments)]
+
+    def backward(self, part: Slice) -> Launches:
+        t, channels = self.buffers, self.channels
+        division = divided(self.device.limits, part.n, channels, self.size)
+        dskip = t.dskip if self.branches else None
+        skip = t.skip if self.adds and self.function != IDENTITY else None
+        keeps = dskip is not None or (self.adds and self.function != IDENTITY)
+        common = t.x, skip, t.dy, dskip, self.saved, self.parts
+        numbers = *division.numbers, channels, self.slope, int(keeps)
+        found = []
+        if division.source == PARTS:
+            found.append(self._kernel("norm_sums", division, self.function, arguments=(*common, *numbers)))
+        if t.dx is None and t.dw is None and not keeps:
+            return []
+        gradients: tuple[Array | None, ...] = t.dx, t.dw, t.db
+        arguments = *common, *gradients, *numbers, *settings(self.update, part)
+        return [*found, self._kernel("norm_backward", division, self.function, division.source, arguments=arguments)]
+
+
+#: Runs of layers that the segment computes.
+NORMS: tuple[type[Layer], ...] = NORMALISATIONS
+CHAINS: list[tuple[type[Layer], ...]] = [
+    (norm, *(Sum,) * adds, *after, *(Branch,) * branches)
+    for norm, adds, after, branches in product(NORMS, (False, True), ENDS, (False, True))
+]
