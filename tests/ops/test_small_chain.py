@@ -40,6 +40,7 @@ from warpladder.nets import (
     Sigmoid,
     SiLU,
     Tanh,
+    params,
 )
 from warpladder.ops.linear.gemm import GemmLinear
 from warpladder.ops.linear.stem import ShortStem
@@ -88,11 +89,11 @@ ADAM_CONFIG = TrainConfig(batch_size=7, optimizer=Adam(learning_rate=1e-5))
 DEVICE = device()
 NARROW = device(multiprocessors=2)  # whose blocks have several samples
 FLAT = Net("flat", (1, 3, 7), (Flatten(), *dense(20, 33, 16)), CrossEntropyLoss())
-NETS = (net(5, 17, 2), net(54, 20, 7), FLAT, net(130, 131, 9, 10), net(8, 12, 12, 12, 12, 12, 3), net(9, 40, 29))
+NETS = (net(5, 17, 2), net(54, 20, 7), FLAT, net(130, 131, 9, 10), net(8, 12, 12, 12, 12, 12, 3))
 
 
 @pytest.mark.parametrize(
-    ("of", "config"), list(zip(NETS, [SGD_CONFIG, ADAM_CONFIG] * 3, strict=True)), ids=[of.name for of in NETS]
+    ("of", "config"), list(zip(NETS, [SGD_CONFIG, ADAM_CONFIG] * 3, strict=False)), ids=[of.name for of in NETS]
 )
 def test_steps_of_whole_nets(of: Net, config: TrainConfig) -> None:
     drawn = clear_of_switches(of, config, samples=16)  # two batches and two samples
@@ -115,7 +116,6 @@ KINDS: tuple[tuple[int, tuple[Layer, ...], Loss, bool], ...] = (
     (11, (*linear(8, SiLU(), Dropout(0.3)), *linear(2)), BCEWithLogitsLoss((3.0, 0.5)), True),
     (8, (*linear(9, Sigmoid()), *linear(40)), CrossEntropyLoss((1.0, 2.0) * 20, 0.2), False),
     (10, (*linear(4, GELU(approximate="tanh")), *linear(70)), CrossEntropyLoss(), True),
-    (13, linear(7), BCEWithLogitsLoss(), False),
 )
 
 
@@ -133,10 +133,9 @@ def test_a_net_that_learns_its_input() -> None:
     x = random.integers(0, 256, (17, 9), np.uint8)
     of = Net("itself", (9,), layers, MSELoss())
     for feed in ("resident", "sync"):
+        fed = partial(build, NARROW, feed=feed)
         config = TrainConfig(batch_size=7, learning_rate=0.5)
-        check_updates(
-            lambda *run, feed=feed: build(NARROW, *run, feed), of, config, Dataset("x", x, None, x, None, 1 / 255)
-        )
+        check_updates(fed, of, config, Dataset("x", x, None, x, None, 1 / 255))
 
 
 @pytest.mark.parametrize(
@@ -201,6 +200,18 @@ def test_steps_after_other_layers() -> None:
     with build(DEVICE, images, SGD_CONFIG, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and kinds(trainer)[-1] is SmallChain
+
+
+def test_functions_before_the_first_layer() -> None:
+    """They are the chain's, and so is the way back through them to a convolution."""
+    layers = (Conv2d(out_channels=3, kernel_size=2), Flatten(), SiLU(), Dropout(0.2), *linear(9, Tanh()), *linear(4))
+    of, random = Net("after images", (1, 4, 5), layers, MSELoss()), np.random.default_rng(3)
+    x, y = random.normal(size=(17, 1, 4, 5)).astype(np.float32), random.normal(size=(17, 4)).astype(np.float32)
+    config, images = TrainConfig(batch_size=7, learning_rate=0.5), Dataset("images", x, y, x[:1], y[:1])
+    check_updates(partial(build, NARROW), of, config, images)
+    with build(NARROW, of, config, State(params.initial(of, 1))) as trainer:
+        trainer.load(images)
+        assert isinstance(trainer, KernelTrainer) and len(kinds(trainer)) == 3 and kinds(trainer)[-1] is SmallChain
 
 
 def test_weights_take_turns_where_shared_memory_is_small() -> None:

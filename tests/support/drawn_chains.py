@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from warpladder.config import TrainConfig
@@ -54,7 +56,7 @@ def drawn(seed: int) -> tuple[Net, TrainConfig, Dataset]:
     """Net with one to six layers, settings, and two batches and a part of one."""
     random = np.random.default_rng(seed)
 
-    def one(among: tuple) -> object:
+    def one(among: tuple[Any, ...]) -> Any:
         return among[random.integers(len(among))]
 
     inputs, outputs = int(one(WIDTHS)), int(one((1, 2, 7, 33, 70)))

@@ -21,7 +21,7 @@ from .source import FORWARD, GRADIENT, Reading, forward_source, gradient_source
 
 
 class SmallChain(Segment):
-    """Segment [Gather,] [Dropout,] Linear, functions of one number, ..., Linear, loss, whose layers are small.
+    """Segment [Gather,] [functions of one number,] Linear, functions, ..., Linear, loss, whose layers are small.
 
     A block has a few samples, and needs no other block: it computes all layers forward, the loss, and all layers
     backward. A second launch adds up the gradients of the weights over the samples.
@@ -125,4 +125,4 @@ class SmallChain(Segment):
 def _plan(found: Links, subgraph: Subgraph, has_dx: bool) -> ChainPlan | None:
     """Plan for a segment's links; None if others compute them. has_dx : True if the gradient by the input is needed."""
     further = tuple(found.further_rows(has_dx).values())
-    return planned(found.widths, subgraph.capacity, subgraph.limits, has_dx, further)
+    return planned(found.widths, subgraph.capacity, subgraph.limits, has_dx, further, found.launches(has_dx))

@@ -37,7 +37,7 @@ class Links:
     """Links of a chain, by the number of the linear layer from 1 on; 0 is its input.
 
     widths : of the input and of each layer's output. has_bias : of each layer, True for the input.
-    functions : in order, those after each layer; before the first one, a Dropout or none.
+    functions : in order, those after each layer and before the first one.
     """
 
     widths: tuple[int, ...]
@@ -73,6 +73,14 @@ class Links:
         kinds = [type(each.layer) for each in self.functions[number]]
         return kinds not in ([], [ReLU]) and (number > 0 or has_dx)
 
+    def launches(self, has_dx: bool) -> int:
+        """Launches that segments of a layer each take: two for a layer but the first, and for a function but a ReLU."""
+        found = [
+            type(each.layer) for functions in self.functions[1:] for each in functions if type(each.layer) is not ReLU
+        ]
+        first = len(self.functions[0]) * (1 + has_dx)
+        return 2 * self.last - (not has_dx) + 2 * len(found) + first + (not self.has_labels)
+
     def further_rows(self, has_dx: bool) -> dict[str, int]:
         """Widths of a sample's rows but its activations, by name: slopes, targets and settings of the loss."""
         found = {
@@ -97,9 +105,9 @@ def links(subgraph: Subgraph) -> Links | None:
             layers.append(node)
             functions.append([])
             continue
-        if not isinstance(node, FUNCTIONS if layers else (Dropout,)):
+        if not isinstance(node, FUNCTIONS):
             return None
-        assert isinstance(node, Layer) and number is not None
+        assert number is not None
         functions[-1].append(Function(node, number))
     if not 0 < len(layers) <= MOST or len(subgraph.shapes[first]) != 1:
         return None

@@ -68,12 +68,13 @@ class ChainPlan:
 
 @cache
 def planned(
-    widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool, further: tuple[int, ...] = ()
+    widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool, further: tuple[int, ...] = (), launches: int = 0
 ) -> ChainPlan | None:
     """Plan with the least estimated time for n samples; None if they are too many, nothing fits, or launches for each
     layer are faster.
 
     has_dx : True if the gradient by the input is computed. further : widths of a sample's rows but its activations.
+    launches : how many others take; at least one for each pass.
     """
     if n > FEW:
         return None
@@ -85,7 +86,7 @@ def planned(
     if not found:
         return None
     least, best = min(found, key=lambda each: each[0])
-    return best if least <= LAUNCH_CYCLES * len(best.passes) else None
+    return best if least <= LAUNCH_CYCLES * max(launches, len(best.passes)) else None
 
 
 def _weights(inputs: int, outputs: int) -> int:
