@@ -290,7 +290,7 @@ def test_every_kind_of_report_has_a_hint() -> None:
         "unfinished copy",
     }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
-    kinds |= {"bytes", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
+    kinds |= {"bytes", "capture", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
     kinds |= {"not arrived", "crash", "device memory", "shared memory", "stack overflow"}
     assert set(HINTS) == kinds
 

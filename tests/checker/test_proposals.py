@@ -104,6 +104,7 @@ def test_guesses_for_kernels_that_nothing_launches(proposed: Callable[[str], lis
     assert (twice.grid, twice.block) == (("(n + 255) / 256",), ("256",))
     assert (image.grid, image.block) == (("(w + 15) / 16", "(h + 15) / 16"), ("16", "16"))
     assert image.arrays == {"a": "w * h", "b": "w * h:uninitialised"}
+    assert image.values == {"w": "50", "h": "40"}  # no square, which hides exchanged axes
     counted = proposed("__global__ void k(int* in, int* c) { int i = threadIdx.x; atomicAdd(c, in[i]); }")[0]
     assert (counted.grid, counted.arrays) == (("1",), {"in": "256", "c": "1:zeros"})
 
@@ -124,6 +125,21 @@ def test_pasted_proposals_show_a_floor_and_pass_a_right_kernel(
     assert [launch["kernel"] for launch in tomllib.loads(written)["launch"]] == ["twice", "image"]
     (tmp_path / "all.toml").write_text(written.replace('"n / 256"', '"(n + 255) / 256"'))
     assert main(["check", "all.toml", "--mode", "check"]) == 0
+
+
+@emulated
+def test_a_file_with_all_launches_keeps_arrays_of_other_types_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    members = "struct P { float* x; float* unused; int n; };\n__global__ void all(P p) { p.x[threadIdx.x] = p.n; }\n"
+    one = "__global__ void k(TYPE* x) { x[threadIdx.x] += 1; }\n"
+    (tmp_path / "k.cu").write_text(members + one.replace("TYPE", "float") + one.replace("TYPE", "int"))
+    assert main(["check", "--toml", "k.cu"]) == 0
+    written = capsys.readouterr().out
+    assert [launch.get("arguments") for launch in tomllib.loads(written)["launch"]] == [None, None, {"x": "x_k"}]
+    (tmp_path / "k.toml").write_text(written)
+    assert main(["check", "k.toml", "--mode", "check"]) == 0
 
 
 @emulated

@@ -34,6 +34,16 @@ def test_a_launch_becomes_a_call():
         ("__global__ void k() {}", "k<<<1, 2>>>();", "emu::Config(1, 2))"),
         ("__global__ void k() {}", "k<<<1, 2, 0, NULL>>>();", "emu::Config(1, 2, 0, nullptr))"),
         ("__global__ void __launch_bounds__(64) k() {}", "k<<<1, 128>>>();", '"k", 64, emu::Config(1, 128))'),
+        (
+            "#define B 64\nconst int W = 2;\n__global__ void __launch_bounds__(B * W) k() {}",
+            "k<<<1, 128>>>();",
+            '"k", 128, emu::Config(1, 128))',
+        ),
+        (
+            "template <int B> __global__ void __launch_bounds__(B) k() {}",
+            "cudaFuncGetAttributes(&k1, k<4>);",
+            'cudaFuncGetAttributes(&k1, emu::declared(k<4>, "k", 0))',
+        ),
         ("#define RUN(g) k<<<g, 2>>>(x)\n", "RUN(3);", "emu::Config(g, 2), x)"),
     ],
 )

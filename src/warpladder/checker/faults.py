@@ -68,6 +68,7 @@ HINTS = {
     "streams": "cudaEventRecord(event, first) and cudaStreamWaitEvent(second, event) order two streams; or put both "
     "into one.",
     "free": "free each pointer that cudaMalloc gave once, by cudaFree, and one of cudaMallocHost by cudaFreeHost.",
+    "capture": "wait after the graph's launch, or before the capture begins.",
     "handle": "create it before its use, and destroy it once, after its last use.",
     "unread error": "read the result of every call, and cudaGetLastError() after each launch, and stop with a message.",
     "shared memory": "ask for it with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) "

@@ -82,12 +82,13 @@ class Use:
     """Use of an array by launches.
 
     kernel, launch : first one that may write it; element : bytes of an element in it.
-    read, written : True if a thread has read or written it.
+    is_member : True if it is in a struct. read, written : True if a thread has read or written it.
     """
 
     kernel: str
     launch: int
     element: int
+    is_member: bool
     read: bool = False
     written: bool = False
 
@@ -214,7 +215,8 @@ class Pass:
         for parameter, array, read, written in launch.touched:
             name = names[(array.base or array).address]
             if not parameter.const:
-                self.uses.setdefault(name, Use(launch.name, number, parameter.dtype.itemsize * parameter.width))
+                use = Use(launch.name, number, parameter.dtype.itemsize * parameter.width, "." in parameter.name)
+                self.uses.setdefault(name, use)
             if name in self.uses:
                 use = self.uses[name]
                 use.read, use.written = use.read or read, use.written or written
@@ -238,7 +240,7 @@ class Pass:
             elif count:
                 message = f"{count:,} of the {elements:,} elements of array {name} were never written"
                 message += f", the first of them element {first}"
-            elif not use.read and not use.written:
+            elif not use.read and not use.written and not use.is_member:  # a struct's may be for other kernels
                 message = f"array {name} was neither read nor written, and {use.kernel} takes it as one to write to"
             else:
                 continue

@@ -28,8 +28,9 @@ _SHARED = re.compile(
     r"|[^\n;{}]*\b\w+\s*\([^(){};]*\)\s*\{\s*return\s+[^;{}]+;\s*\})",
     re.MULTILINE,
 )
-#: Size of a dimension that nothing in the file gives, in a launch of two axes.
-SIDE = 50
+#: Size of a dimension that nothing in the file gives, in a launch of two axes; and of the second, so that rows are not
+#: taken for columns unseen.
+SIDE, OTHER = 50, 40
 #: Elements of an array from which on a file's size is made smaller.
 MANY = 100_000
 
@@ -40,7 +41,7 @@ class Proposal:
 
     values : numbers that the sizes are calculated from, by name. arrays : length and content by name.
     arguments : array, pointer or number of each parameter that has another name.
-    pointers : name that the host code has for each array.
+    pointers : name that the host code has for each array. types : type of each array's elements.
     origin : text of the launch in the file; "" for a guess.
     """
 
@@ -53,6 +54,7 @@ class Proposal:
     arguments: Mapping[str, str] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 def proposals(source: KernelSource, host: str, kernels: list[str]) -> list[Proposal]:
@@ -81,7 +83,9 @@ def proposals(source: KernelSource, host: str, kernels: list[str]) -> list[Propo
     launched = {definition(made.kernel) for made in out}
     for name in kernels:
         if definition(name) not in launched:
-            out.append(guessed(source, signature(source, name)))
+            kernel = signature(source, name)
+            types = {leaf.name: leaf.type for one in kernel.parameters for leaf in one.leaves if leaf.pointer}
+            out.append(replace(guessed(source, kernel), types=types))
     return out
 
 
@@ -235,6 +239,8 @@ def guessed(source: KernelSource, kernel: Signature) -> Proposal:
         for leaf in leaves
         if not leaf.pointer
     }
+    if is_plane and known != length and limits[0] != limits[1]:
+        values[limits[1]] = str(OTHER)
     shared = str(math.prod(widths) * _dynamic(source, kernel, text))
     return Proposal(kernel.name, grid, block, shared, values, arrays)
 

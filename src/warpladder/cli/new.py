@@ -9,6 +9,9 @@ import click
 from .shared.files import check_place, write
 from .shared.options import out_option, overwrite_option
 
+#: Nets that have a layer, and train on digits.
+_NETS = {"linear": "mlp", "relu": "mlp", "conv2d": "cnn", "maxpool2d": "cnn"}
+
 
 @click.command()
 @click.argument("kind", metavar="kernel", type=click.Choice(("kernel",)))
@@ -26,6 +29,7 @@ def new(kind: str, op: str, out: Path | None, overwrite: bool) -> None:
       warpladder new kernel linear.forward
       warpladder climb mlp --data digits --op linear.forward=linear_forward.cu
     """
+    from ..ops.own.roles import LAYERS
     from ..ops.own.start import start
 
     op = op.lower()
@@ -33,5 +37,10 @@ def new(kind: str, op: str, out: Path | None, overwrite: bool) -> None:
     place = out or Path(f"{op.replace('.', '_')}.cu")
     check_place(place, overwrite)
     write(place, text.encode())
-    net = "cnn" if op.startswith(("conv2d", "maxpool2d")) else "mlp"
+    layer = op.partition(".")[0]
+    net = _NETS.get(layer, "--net NET.toml")
+    if op.endswith("update"):
+        net = "mlp" if layer in ("update", "sgd") else f"mlp --optimizer {layer}"
     click.echo(f"{place}: change it, and climb with it:\n\n  warpladder climb {net} --data digits --op {op}={place}")
+    if net.startswith("--"):
+        click.echo(f"\nNET.toml is a net of your own that has a {LAYERS[layer].__name__} (docs/own-net.md).")

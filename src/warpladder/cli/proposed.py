@@ -41,6 +41,7 @@ def skeleton(proposals: list[Proposal], file: Path) -> str:
     """TOML file with all launches, in order, over the same arrays."""
     values: dict[str, str] = {}
     arrays: dict[str, str] = {}
+    types: dict[str, str] = {}  # of guesses, whose arrays are one where name, size and type are
     launches = []
     for proposal in proposals:
         arguments: dict[str, str] = {}
@@ -50,9 +51,14 @@ def skeleton(proposals: list[Proposal], file: Path) -> str:
         names = {}
         for name, text in proposal.arrays.items():
             array = proposal.pointers.get(name, name)
-            if array in values or (array in arrays and not proposal.pointers and arrays[array] != text):
-                array = f"{array}_{proposal.kernel.partition('<')[0]}"
+            mine = proposal.types.get(name, "")
+            is_other = arrays.get(array, text) != text or types.get(array, mine) != mine
+            if array in values or (not proposal.pointers and is_other):
+                plain = re.sub(r"\W.*", "", proposal.kernel)
+                tries = (f"{array}_{plain}{number}" for number in ("", *range(2, 100)))
+                array = next(each for each in tries if each not in arrays)
             names[name] = array
+            types[array] = mine
             arrays.setdefault(array, text)
             if array != name:
                 arguments[name] = array

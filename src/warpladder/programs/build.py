@@ -179,7 +179,7 @@ def _headers_made(common: tuple[str, ...]) -> Path:
 def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
     """Write the rewritten files into a folder; return the original and the rewritten path of each named file."""
     names = {path: str(place / f"{number}{path.suffix}") for number, path in enumerate(sources.files)}
-    known = kernels(source.text for source in sources.files.values())
+    known = kernels([source.text for source in sources.files.values()])
     named = []
     for path, source in sources.files.items():
         text = program_text(sources.redirected(source, names), str(path), known)

@@ -14,8 +14,9 @@ result is marked, so that its error is reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from math import prod
 
 from ..device.declarations import split
 from ..device.emulator.conversions import saturating
@@ -28,6 +29,12 @@ _KERNEL = re.compile(
     r"\b__global__(?P<middle>(?:\s|\w|\([^()]*(?:\([^()]*\)[^()]*)*\))*?)\b(?P<name>(?!__)[A-Za-z_]\w*)\s*\("
 )
 _BOUNDS = re.compile(r"__launch_bounds__\s*\((?P<first>[^(),]*(?:\([^()]*\))?[^(),]*)")
+_NUMBER = re.compile(
+    r"(?:#[ \t]*define[ \t]+|\b(?:constexpr|const)\s+(?:unsigned\s+)?(?:int|unsigned|size_t)\s+)(?P<name>\w+)"
+    r"(?:[ \t]+|\s*=\s*)\(?(?P<value>\d+)\)?[uU]?[ \t]*(?=[;\n,/])"
+)
+#: Calls that ask for facts of a kernel, or set them.
+_FACTS = re.compile(r"\b(?:cudaOccupancy\w+|cudaFunc[GS]etAttributes?)\s*(?:<[^<>;()]*>)?\s*\(")
 _CLUSTER = re.compile(r"__cluster_dims__\s*\((?P<sizes>[^()]*(?:\([^()]*\)[^()]*)*)\)")
 _TEMPLATE = re.compile(r"template\s*<")
 _ALLOCATION = re.compile(r"\b(?:cudaMalloc(?:Managed|Host|Async|Pitch|3D)?|cudaHostAlloc)\s*(?:<[^<>;()]*>)?\s*\(")
@@ -72,11 +79,12 @@ class DeclaredKernel:
     has_namesake: bool = False
 
 
-def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
+def kernels(texts: Collection[str]) -> dict[str, list[DeclaredKernel]]:
     """Kernels declared in some texts, by their last name, with all overloads."""
     out: dict[str, list[DeclaredKernel]] = {}
-    for text in texts:
-        plain = bare(text)
+    plains = [bare(text) for text in texts]
+    numbers = _numbers([bare(text, directives=True) for text in texts])
+    for plain in plains:
         for match in _KERNEL.finditer(plain):
             start = max(plain.rfind(mark, 0, match.start()) for mark in ";{}") + 1
             template = list(_TEMPLATE.finditer(plain, start, match.start()))
@@ -90,12 +98,26 @@ def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
             head = " ".join(plain[match.end() - 1 : end].split())
             kernel = DeclaredKernel(
                 match["name"], len(split(inside)) if inside else 0, "..." in inside,
-                bounds["first"].strip() if bounds else "", head, cluster["sizes"].strip() if cluster else "",
+                _product(bounds["first"], numbers) if bounds else "", head, cluster["sizes"].strip() if cluster else "",
                 len(re.findall(rf"\b\w+[\s*&]+{match['name']}\s*\([^(){{}};]*\)\s*\{{", plain))
                 > len(re.findall(rf"__global__[^;{{}}]*\b{match['name']}\s*\([^;{{}}]*\{{", plain)),
             )  # fmt: skip
             out.setdefault(match["name"], []).append(kernel)
     return out
+
+
+def _numbers(plains: list[str]) -> dict[str, str]:
+    """Whole numbers by the names of macros and constants that have one value in all texts."""
+    found: dict[str, set[str]] = {}
+    for match in _NUMBER.finditer("\n".join(plains)):
+        found.setdefault(match["name"], set()).add(match["value"])
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
+
+
+def _product(text: str, numbers: dict[str, str]) -> str:
+    """Value of a product of numbers and names, as "256"; "" if a name has none."""
+    factors = [numbers.get(each.strip(), each.strip()) for each in text.strip(" ()").split("*")]
+    return str(prod(map(int, factors))) if all(each.isdigit() for each in factors) else ""
 
 
 def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -> str:
@@ -104,7 +126,7 @@ def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -
     Raises KernelError: a launch or a declaration cannot be read; the message has file and line.
     """
     text = _MEMBER.sub(r"\1\2emu_\3", tight(text))
-    text = _marked(_named(_addressed(_renamed(counts.marked(text)), known)))
+    text = _marked(_named(_addressed(_declared(_renamed(counts.marked(text)), known), known)))
     return _launches(without_ptx(rewritten(_saturating(text), file)), file, known)
 
 
@@ -233,7 +255,7 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     is_deduced = len(heads) > 1 or any(
         each.has_namesake or each.has_pack or each.parameters > count or "=" in each.head for each in declared
     )
-    bounds = next((each.bounds for each in declared if re.fullmatch(r"\d+", each.bounds)), "0")
+    bounds = _bounds(declared) or "0"
     cluster = next((f".of_clusters({each.cluster})" for each in declared if each.cluster), "")
     name = " ".join(kernel.split()).replace("\\", "").replace('"', "'")
     config = _NULL.sub("nullptr", config)
@@ -241,6 +263,25 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     more = "" if not bare(arguments).strip(" \t\n\\") else f", {_NULL.sub('nullptr', arguments)}"
     called = f"[=](auto&... emu_a) {{ {kernel}(emu_a...); }}"
     return f'{begin}{called}, "{name}", {bounds}, emu::Config({config}){cluster}{more})'
+
+
+def _bounds(declared: list[DeclaredKernel]) -> str:
+    return next((each.bounds for each in declared if each.bounds), "")
+
+
+def _declared(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
+    """Text in which calls for facts of a kernel state its name and its __launch_bounds__ to the runtime."""
+    plain, out, position = bare(text), [], 0
+    for match in _FACTS.finditer(plain):
+        last = closing(plain, match.end() - 1, "()")
+        for argument in split(text[match.end() : last - 1]):
+            name = re.fullmatch(r"\s*&?\s*(?P<kernel>(?:\w+::)*(?P<last>\w+)\s*(?:<.*>)?)\s*", argument, re.DOTALL)
+            whole = re.compile(rf"(?<![\w.>]){re.escape(argument)}(?!\w)").search(text, max(match.end(), position))
+            if name and whole and name["last"] in known:
+                bounds = _bounds(known[name["last"]]) or "0"
+                out += [text[position : whole.start()], f'emu::declared({name["kernel"]}, "{name["last"]}", {bounds})']
+                position = whole.end()
+    return "".join([*out, text[position:]])
 
 
 def _closed(plain: str, position: int) -> int:

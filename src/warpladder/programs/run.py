@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..checker.faults import Problem
 from ..device.emulator.counts import KernelCounts
-from ..device.emulator.reports import REMARKS, places, read
+from ..device.emulator.reports import REMARKS, foreign, places, read
 from ..device.emulator.rewrite import bare
 from ..device.emulator.toolchain import deadline
 from ..errors import KernelError
@@ -149,7 +149,12 @@ def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Probl
     ]
     lines = places("".join(reports for *_, reports in records), executable)
     for level, kernel, launch, reports in records:
-        for report in read(reports, kernel, executable, lines):
+        kernel, _, called = kernel.partition("\x1b")  # where a library was called whose work it is
+        file, _, line = called.rpartition(":")
+        at_call = (
+            {at: (file, int(line)) if foreign(there[0]) else there for at, there in lines.items()} if line else lines
+        )
+        for report in read(reports, kernel, executable, at_call):
             if report.kind == "refused":
                 raise KernelError(report.message)
             if report.kind == "no body":

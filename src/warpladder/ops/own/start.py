@@ -195,6 +195,16 @@ _ACTIVATIONS = {
     "leakyrelu": ("x[i] > 0.0f ? x[i] : slope * x[i]", "x[i] > 0.0f ? 1.0f : slope", "x"),
     "tanh": ("tanhf(x[i])", "1.0f - y[i] * y[i]", "y"),
     "sigmoid": ("1.0f / (1.0f + expf(-x[i]))", "y[i] * (1.0f - y[i])", "y"),
+    "gelu": (
+        "0.5f * x[i] * erfcf(-0.70710678f * x[i])",
+        "0.5f * erfcf(-0.70710678f * x[i]) + 0.39894228f * x[i] * expf(-0.5f * x[i] * x[i])",
+        "x",
+    ),
+    "silu": (
+        "x[i] / (1.0f + expf(-x[i]))",
+        "(1.0f + x[i] * (1.0f - 1.0f / (1.0f + expf(-x[i])))) / (1.0f + expf(-x[i]))",
+        "x",
+    ),
 }
 
 _ACTIVATION = {
@@ -274,7 +284,8 @@ def _of(layer: str, part: str) -> str:
             return _POOL_FORWARD.format(op=layer, what=what, body=body)
         return _POOL_BACKWARD.format(op=layer, share=_SHARES[layer])
     if layer not in _ACTIVATIONS:
-        raise KernelError(f"there is no file to start {layer}.{part} from: begin with relu.{part}, or {_others()}")
+        near = f"avgpool2d.{part}" if "pool" in layer else f"relu.{part}"
+        raise KernelError(f"there is no file to start {layer}.{part} from: begin with {near}, or {_others()}")
     value, slope, reads = _ACTIVATIONS[layer]
     more = "float slope, " if layer == "leakyrelu" else ""
     text = value if part == "forward" else slope

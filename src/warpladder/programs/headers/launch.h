@@ -18,6 +18,7 @@ struct Config {
     const char* file;
     int line;
     dim3 cluster{};  // blocks of one
+    bool is_library = false;  // file and line are those of a call of a library, whose work the launch is
     Config(dim3 g, dim3 b, size_t s = 0, cudaStream_t t = 0, EMU_HERE)
         : grid(g), block(b), shared(s), stream(t), file(file), line(line) {}
     Config of_clusters(unsigned x, unsigned y = 1, unsigned z = 1) const {
@@ -68,10 +69,35 @@ template <class Call, class... A> struct Threads {
     EMU_UNSEEN static void run(void** body) { with(body, std::index_sequence_for<A...>{}); }
 };
 
+// Argument of a kernel's parameter that is a reference: the object stays where it is, as with a pointer to it.
+template <class T> struct Reference {
+    T* object;
+    EMU_UNSEEN operator T&() const { return *object; }
+};
+// Argument with a copy constructor or a destructor of its own: the host's copy reaches the kernel byte by byte, and no
+// thread constructs or destroys it. A function gets such an argument by its address.
+template <class T> struct Bitwise {
+    alignas(T) char bytes[sizeof(T)];
+    EMU_UNSEEN operator T&() { return *reinterpret_cast<T*>(bytes); }
+};
+template <class P> constexpr bool is_bitwise = !std::is_reference_v<P> && !(std::is_trivially_copy_constructible_v<P>
+    && std::is_trivially_move_constructible_v<P> && std::is_trivially_destructible_v<P>);
+template <class P> using ByAddress = std::conditional_t<is_bitwise<P>, P&, P>;
+
+template <class P, class T> decltype(auto) passed(T& argument) {
+    if constexpr (std::is_reference_v<P>) return Reference<std::remove_reference_t<P>>{&argument};
+    else if constexpr (is_bitwise<P>) {
+        Bitwise<std::remove_cv_t<P>> copy;
+        __builtin_memcpy(copy.bytes, (const void*)&argument, sizeof copy.bytes);
+        return copy;
+    } else return static_cast<const std::remove_cvref_t<P>&>(argument);
+}
+
 template <class T> const void* pointer_in(const T& value) {
     if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>) return (const void*)value;
     else return nullptr;
 }
+template <class T> const void* pointer_in(const Reference<T>& value) { return (const void*)value.object; }
 
 template <class T> constexpr uint32_t floats_of() {
     using V = std::remove_cv_t<std::remove_pointer_t<T>>;
@@ -105,7 +131,11 @@ template <class Call, class... A> void started(const void* kernel, Call call, co
 
 template <class Call, class... P> void start(void (*kernel)(P...), Call call, const char* name, unsigned bounds,
     const Config& config, std::type_identity_t<P>... arguments) {
-    started((const void*)kernel, call, name, bounds, config, static_cast<const std::remove_cvref_t<P>&>(arguments)...);
+    if constexpr ((is_bitwise<P> || ...)) {
+        auto by_address = reinterpret_cast<void (*)(ByAddress<P>...)>(kernel);
+        started((const void*)kernel, [by_address](auto... a) { by_address(a...); }, name, bounds, config,
+            passed<P>(arguments)...);
+    } else started((const void*)kernel, call, name, bounds, config, passed<P>(arguments)...);
 }
 template <class Call, class... A> void deduced(Call call, const char* name, unsigned bounds, const Config& config,
     const A&... arguments) {
@@ -129,6 +159,15 @@ template <class... P> void* address(void (*kernel)(P...), const char* name = "ke
     return (void*)kernel;
 }
 inline void* address(const void* kernel, const char* = "") { return (void*)kernel; }
+
+}  // namespace emu
+
+EMU_EXPORT void emu_note_declared(const void* kernel, const char* name, int bounds);
+namespace emu {
+
+// A kernel whose name and __launch_bounds__, or 0, the runtime knows from now on.
+template <class K> K* declared(K* kernel, const char* name, int bounds) {
+    return emu_note_declared((const void*)kernel, name, bounds), kernel; }
 
 }  // namespace emu
 

@@ -11,7 +11,9 @@ EMU_UNSEEN inline bool in_kernel() { return current != nullptr; }
 // Runs work() on the device, in the order of the default stream. name: of the library's function, for reports.
 template <class F> void on_device(const char* name, F work, const char* file, int line, cudaStream_t stream = 0) {
     if (in_kernel()) return work();
-    deduced([](auto& f) { f(); }, name, 0, Config(1, 1, 0, stream, file, line), work);
+    Config config(1, 1, 0, stream, file, line);
+    config.is_library = true;
+    deduced([](auto& f) { f(); }, name, 0, config, work);
 }
 
 // Array on the device for the time of a call.

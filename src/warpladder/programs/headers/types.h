@@ -42,6 +42,8 @@
     X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                     \
     X(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")              \
     X(cudaErrorNotSupported, 801, "operation not supported")                                         \
+    X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")   \
+    X(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture") \
     X(cudaErrorUnknown, 999, "unknown error")
 
 enum cudaError {

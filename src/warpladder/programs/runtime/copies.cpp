@@ -103,6 +103,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
         return failed(cudaErrorInvalidPitchValue);
     }
     if (unsigned(c.kind) > cudaMemcpyDefault) return failed(cudaErrorInvalidMemcpyDirection);
+    if (!c.is_async && spoils_captures(c.call, {file, line})) return cudaErrorStreamCaptureUnsupported;
     bool automatic = c.kind == cudaMemcpyDefault;
     bool to_device = automatic ? is_device(c.to)
         : c.kind == cudaMemcpyHostToDevice || c.kind == cudaMemcpyDeviceToDevice;

@@ -9,6 +9,7 @@ struct CUgraphNode_st {
 };
 struct CUgraph_st {
     std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
+    bool is_relaxed = false, is_spoilt = false;  // as it is captured: what other calls may do, and that one did it
 };
 struct CUgraphExec_st {
     std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
@@ -16,6 +17,29 @@ struct CUgraphExec_st {
 };
 
 namespace emu {
+
+static auto& executables = *new std::set<CUgraphExec_st*>;
+
+static bool is_captured_now(const CUgraph_st* graph) {
+    return std::any_of(streams.begin(), streams.end(), [=](void* each) {
+        return static_cast<cudaStream_t>(each)->captured == graph; });
+}
+// True for a call that waits for a captured stream, or with one of the three streams that are always there for all of
+// them: it fails, and so does the end of the capture. Nothing has run that it could wait for.
+static bool spoils_capture(const char* call, cudaStream_t stream, Spot place) {
+    bool spoils = false;
+    for (void* handle : streams) {
+        auto* each = static_cast<cudaStream_t>(handle);
+        if (!each->captured || (uintptr_t(stream) > 2 ? each != stream : each->captured->is_relaxed)) continue;
+        each->captured->is_spoilt = spoils = true;
+    }
+    if (!spoils) return false;
+    report("problem", "capture", std::string(call) + " at {0} while a stream is captured: what is captured runs when "
+        "its graph is launched, so there is nothing to wait for, and the capture is lost", "", place);
+    failed(cudaErrorStreamCaptureUnsupported);
+    return true;
+}
+bool spoils_captures(const char* call, Spot place) { return spoils_capture(call, nullptr, place); }
 
 static CUgraphNode_st* added(CUgraph_st* graph, int type, std::function<void()> run, const cudaGraphNode_t* after,
     size_t count) {
@@ -70,9 +94,10 @@ EMU_EXPORT void emu_capture(cudaStream_t stream, const char* kind, void (*run)(v
         : !strcmp(kind, "fill") ? cudaGraphNodeTypeMemset : cudaGraphNodeTypeHost;
     added(stream->captured, type, [=] { run(work); }, nullptr, 0);
 }
-EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode, const char* file, int line) {
+EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode, const char* file, int line) {
     EMU_KNOWN(uintptr_t(stream) > 2 && is_stream(stream) && !stream->captured, "cudaStreamBeginCapture");
     stream->captured = new CUgraph_st;
+    stream->captured->is_relaxed = mode == cudaStreamCaptureModeRelaxed;
     return cudaSuccess;
 }
 EMU_API cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, const char* file, int line) {
@@ -80,7 +105,10 @@ EMU_API cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, const char
     *graph = stream->captured;
     for (void* handle : streams)
         if (auto* each = static_cast<cudaStream_t>(handle); each->captured == *graph) each->captured = nullptr;
-    return cudaSuccess;
+    if (!(*graph)->is_spoilt) return cudaSuccess;
+    delete *graph;
+    *graph = nullptr;
+    return failed(cudaErrorStreamCaptureInvalidated);
 }
 EMU_API cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
     *status = emu_captures(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
@@ -92,14 +120,19 @@ EMU_API cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
     return *clone = new CUgraph_st(*graph), returned(cudaSuccess); }
 EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
     Lock lock;
+    if (!graph) return failed(cudaErrorInvalidValue);
     auto nodes = ordered(*graph);
     if (nodes.size() != graph->nodes.size()) return failed(cudaErrorInvalidValue);
-    *exec = new CUgraphExec_st{nodes, {}};
+    executables.insert(*exec = new CUgraphExec_st{nodes, {}});
     return returned(cudaSuccess);
 }
-EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, returned(cudaSuccess); }
+EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    Lock lock;
+    if (!executables.erase(exec)) return failed(cudaErrorInvalidValue);
+    return delete exec, returned(cudaSuccess);
+}
 EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* file, int line) {
-    EMU_KNOWN(is_stream(stream), "cudaGraphLaunch");
+    EMU_KNOWN(is_stream(stream) && executables.count(exec), "cudaGraphLaunch");
     auto run = [exec, stream] {
         StreamOfGraph during(stream);
         for (auto& node : exec->nodes) {

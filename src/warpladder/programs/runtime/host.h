@@ -116,6 +116,9 @@ void open_memory(bool open);                // to kernels and copies; to host co
 void leaks();
 const char* type_name(cudaMemoryType type);
 
+// graphs.cpp
+bool spoils_captures(const char* call, Spot place);  // a call that waits for all streams while one is captured
+
 // arrival.cpp
 struct StreamOfGraph {  // during its life work of the default stream belongs to the stream in which a graph runs
     explicit StreamOfGraph(cudaStream_t stream);

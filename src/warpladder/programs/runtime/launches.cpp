@@ -9,10 +9,6 @@
 
 namespace emu {
 
-const cudaDeviceProp& properties();
-
-static auto& allowed = *new std::unordered_map<const void*, size_t>;  // dynamic shared memory on request, by kernel
-
 // Bytes of the shared variables that a kernel itself declares.
 static size_t static_shared(const Layout* layout, const std::string& name) {
     size_t bytes = 0;
@@ -50,8 +46,7 @@ static std::string refusal(const Request& r, cudaError_t& error) {
             + std::to_string(r.bounds);
     error = cudaErrorInvalidValue;
     size_t fixed = static_shared(r.layout, r.name), all = fixed + c.shared;
-    auto found = allowed.find(r.kernel);
-    size_t most = found == allowed.end() ? p.sharedMemPerBlock : std::max(found->second + fixed, p.sharedMemPerBlock);
+    size_t asked = allowance(r), most = asked ? std::max(asked + fixed, p.sharedMemPerBlock) : p.sharedMemPerBlock;
     if (fixed > p.sharedMemPerBlock)
         return std::to_string(fixed) + " bytes of __shared__ arrays a block, and nvcc takes "
             + std::to_string(p.sharedMemPerBlock) + "; more is extern __shared__, its size an argument of the launch";
@@ -72,6 +67,8 @@ static std::string refusal(const Request& r, cudaError_t& error) {
     return "";
 }
 
+static bool is_child = false;  // the launch was made by a kernel
+
 // A pointer of the host among the arguments, which a kernel cannot follow on a GPU: false, and it is reported.
 static bool are_pointers_of_device(const Request& r) {
     bool all = true;
@@ -79,8 +76,10 @@ static bool are_pointers_of_device(const Request& r) {
         const void* pointer = r.pointers[i];
         if (!pointer || nearest(pointer) || is_in_program(pointer)) continue;
         all = false;
-        report("problem", "host pointer", "argument " + std::to_string(i + 1) + " of kernel " + r.name
-            + " at {0} is a pointer of the host, which a kernel cannot follow", "",
+        const char* why = is_child ? " at {0} is no pointer to memory of the device: a local or shared variable of the "
+            "kernel that launches it is out of another kernel's reach"
+            : " at {0} is a pointer of the host, which a kernel cannot follow";
+        report("problem", "host pointer", "argument " + std::to_string(i + 1) + " of kernel " + r.name + why, "",
             {r.config.file, r.config.line}, r.name);
     }
     return all;
@@ -138,7 +137,9 @@ static void note_faults(const Request& r, const std::string& text) {
         ends |= kind == "no body";
         at = end + 1;
     }
-    report_text("problem", r.name, text);
+    const Config& c = r.config;
+    report_text("problem", c.is_library ? std::string(r.name) + '\x1b' + c.file + ':' + std::to_string(c.line) : r.name,
+        text);
     if (!ends && !signal) return;
     fflush(nullptr);
     _exit(signal ? 128 + signal : 2);
@@ -194,11 +195,13 @@ static auto& children = *new std::vector<StoredLaunch>;  // that kernels have la
 
 // A kernel's launches run when its grid has ended, which is one order that a GPU allows.
 static void run_children() {
+    bool before = std::exchange(is_child, true);
     while (!children.empty()) {
         std::vector<StoredLaunch> now;
         now.swap(children);
         for (auto& child : now) child.run();
     }
+    is_child = before;
 }
 
 struct KnownKernel {
@@ -283,35 +286,4 @@ EMU_EXPORT void emu_start(const Request& r) {
     note_faults(r, text);
     launch_ended();
     run_children();
-}
-
-EMU_API emu_set_attribute(const void* kernel, cudaFuncAttribute attribute, int value, const char* file, int line) {
-    Lock lock;
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return returned(cudaSuccess);
-    if (value < 0 || size_t(value) > properties().sharedMemPerBlockOptin) {
-        report("problem", "launch", "cudaFuncSetAttribute at {0} asks for " + std::to_string(value)
-            + " bytes of shared memory, and " + properties().name + " has at most "
-            + std::to_string(properties().sharedMemPerBlockOptin), "", {file, line});
-        return failed(cudaErrorInvalidValue);
-    }
-    allowed[kernel] = size_t(value);
-    return returned(cudaSuccess);
-}
-EMU_API emu_get_attributes(cudaFuncAttributes* out, const void* kernel) {
-    *out = {};
-    auto found = allowed.find(kernel);
-    out->maxThreadsPerBlock = 1024, out->numRegs = 32;
-    out->ptxVersion = out->binaryVersion = properties().major * 10 + properties().minor;
-    out->maxDynamicSharedSizeBytes = int(found == allowed.end() ? properties().sharedMemPerBlock : found->second);
-    return returned(cudaSuccess);
-}
-// By threads, shared memory and blocks of a multiprocessor; registers are not known here.
-EMU_API cudaOccupancyMaxActiveBlocks(int* blocks, const void*, int threads, size_t shared) {
-    const cudaDeviceProp& p = properties();
-    if (threads < 1 || threads > 1024) return *blocks = 0, failed(cudaErrorInvalidValue);
-    int warps = (threads + 31) / 32, most = std::min(p.maxBlocksPerMultiProcessor,
-        p.maxThreadsPerMultiProcessor / (32 * warps));
-    if (shared) most = std::min(most, int(p.sharedMemPerMultiprocessor / (shared + p.reservedSharedMemPerBlock)));
-    *blocks = most;
-    return returned(cudaSuccess);
 }

@@ -7,5 +7,6 @@
 #include "arrays.cpp"
 #include "streams.cpp"
 #include "device.cpp"
+#include "kernels.cpp"
 #include "launches.cpp"
 #include "graphs.cpp"

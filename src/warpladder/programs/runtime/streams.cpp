@@ -20,6 +20,10 @@ namespace emu {
 static auto& streams = *new std::set<void*>;
 static auto& handles = *new std::set<void*>;  // events
 
+// graphs.cpp
+static bool is_captured_now(const CUgraph_st* graph);
+static bool spoils_capture(const char* call, cudaStream_t stream, Spot place);
+
 // A stream that the program made, or one of the three that are always there.
 static bool is_stream(cudaStream_t stream) { return uintptr_t(stream) <= 2 || streams.count(stream); }
 
@@ -51,16 +55,19 @@ EMU_API cudaStreamDestroy(cudaStream_t stream, const char* file, int line) {
 }
 EMU_API cudaStreamSynchronize(cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamSynchronize");
+    if (spoils_capture("cudaStreamSynchronize", stream, {file, line})) return cudaErrorStreamCaptureUnsupported;
     host_waits(stream);
     return cudaSuccess;
 }
 EMU_API cudaStreamQuery(cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamQuery");
+    if (spoils_capture("cudaStreamQuery", stream, {file, line})) return cudaErrorStreamCaptureUnsupported;
     host_waits(stream);
     return cudaSuccess;
 }
-EMU_API cudaDeviceSynchronize(const char*, int) {
+EMU_API cudaDeviceSynchronize(const char* file, int line) {
     Lock lock;
+    if (spoils_capture("cudaDeviceSynchronize", nullptr, {file, line})) return cudaErrorStreamCaptureUnsupported;
     host_waits_for_all();
     return returned(cudaSuccess);
 }
@@ -91,6 +98,8 @@ EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned, co
 }
 EMU_API cudaEventSynchronize(cudaEvent_t event, const char* file, int line) {
     EMU_KNOWN(handles.count(event), "cudaEventSynchronize");
+    if (event->captured && is_captured_now(event->captured)
+        && spoils_capture("cudaEventSynchronize", nullptr, {file, line})) return cudaErrorStreamCaptureUnsupported;
     host_waits_for(event);
     return cudaSuccess;
 }

@@ -211,7 +211,7 @@ class OwnCheck:
             at = np.unravel_index(int(np.argmax(np.where(np.isnan(off), np.inf, off))), off.shape)
             place = ", ".join(map(str, at))
             wrong = f"{name}[{place}] is {found[at]:.6g}, and should be {truth[at]:.6g}"
-            raise RungError(self._line(wrong, number, shows=""))  # which a check of the kernel alone does not show
+            raise RungError(self._line(wrong, number, "; to run it alone: "))
 
     def _bound(self, name: str) -> float:
         """Bound of the relative error by rounding, from the length of the sums."""
@@ -231,8 +231,7 @@ class OwnCheck:
     def _fail(self, what: str, number: int) -> None:
         raise RungError(self._line(what, number))
 
-    def _line(self, what: str, number: int, shows: str | None = None) -> str:
+    def _line(self, what: str, number: int, before: str = ": run ") -> str:
         launch = self.file.launches[number]
-        shows = f": run `{self.commands[number]}`" if shows is None else shows
         assumed = "" if launch.config else ", launched with one thread for each element as the file states no launch"
-        return f"{launch.signature.name}, {self.case}{assumed}: {what}{shows}"
+        return f"{launch.signature.name}, {self.case}{assumed}: {what}{before}`{self.commands[number]}`"

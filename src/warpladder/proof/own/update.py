@@ -36,8 +36,8 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
     known = dict(zip(columns(optimizer), map(float, row[0]), strict=False)) | {"count": count}
     run = command(file, own, arrays, known | {"limit": config.clip_value or float(np.finfo(np.float32).max)})
 
-    def described(what: str, shows: str = f": run `{run}`") -> str:
-        return f"{own.signature.name}, {count:,} parameters: {what}{shows}"
+    def described(what: str, before: str = ": run ") -> str:
+        return f"{own.signature.name}, {count:,} parameters: {what}{before}`{run}`"
 
     (launch,) = update.step(numbers, None)
     try:
@@ -58,5 +58,6 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
         distance, limit = np.linalg.norm(found - truth), bound("fp32", optimizer.roundings)
         if not distance <= limit * np.linalg.norm(truth):
             at = int(np.argmax(np.where(np.isnan(found), np.inf, np.abs(found - truth))))
-            raise RungError(described(f"{name}[{at}] is {found[at]:.6g}, and should be {truth[at]:.6g}", shows=""))
+            wrong = f"{name}[{at}] is {found[at]:.6g}, and should be {truth[at]:.6g}"
+            raise RungError(described(wrong, "; to run it alone: "))
     return run

@@ -209,7 +209,8 @@ def conclusion(results: Results) -> str:
     if best is None:
         return "No rung was timed."
     if results.emulated:
-        return "Proven and timed on the emulator."
+        which = ", ".join(rung.name for rung in timed) if len(timed) < len(results.rungs) else "all"
+        return f"Proven and timed on the emulator: {which}."
     if results.disturbed:
         return (
             f"The least time of this disturbed run is that of {best.name}{', a peer' * best.peer}: "

@@ -71,6 +71,7 @@ class ForeignProcess:
 
     def __init__(self, call: float = CALL) -> None:
         self.call, self.reason, self.is_paused = call, "", False
+        self.limit = call  # most seconds of the present call
         self.shown = "", ""
         free = free_memory()
         self.memory = max(LEAST_MEMORY, (free or 8 << 30) // 2)
@@ -114,9 +115,10 @@ class ForeignProcess:
         if self.reason:
             raise ForeignEnd(self.reason)
         self.wake()
-        self.until = monotonic() + max(self.call, 10 * seconds)
+        self.limit = max(self.call, 10 * seconds)
+        self.until = monotonic() + self.limit
         try:
-            self.channel.settimeout(max(self.call, 10 * seconds))
+            self.channel.settimeout(self.limit)
             send(self.channel, [name, *arguments])
             answer = receive(self._fill, most)
         except BrokenMessage as error:
@@ -199,7 +201,7 @@ class ForeignProcess:
             self._end(f"started {count} processes, and may start {PROCESSES}: they were ended")
 
     def _too_long(self) -> str:
-        return f"did not answer within {self.call:.0f} s: its process was ended"
+        return f"did not answer within {self.limit:.0f} s: its process was ended"
 
     def _death(self) -> str:
         """Reason why the process has ended."""

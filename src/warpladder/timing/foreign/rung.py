@@ -14,6 +14,7 @@ from typing import Any
 from ... import ladder
 from ...checkpoint import net_to_json
 from ...config import TrainConfig
+from ...device.emulator.toolchain import runtime, why_not
 from ...errors import RungError
 from ...files.python import origins
 from ...nets import Net
@@ -122,6 +123,9 @@ class ForeignRung:
             return None
         self._bring(net, config)
         named, process = self._named(str(options)), self.process(str(options))
+        if why_not() is None:  # the emulator is compiled once, and that is no time of the file's
+            for mode in ("check", "count", "fast"):
+                runtime(mode)
         found = process.request("inspect", named, net_to_json(net), config.as_dict(), seconds=INSPECTION)
         return OwnInspection(*map(str, found))
 

@@ -26,6 +26,7 @@
 #include "special.h"
 #include "rounding.h"
 #include "bits.h"
+#include "simd.h"
 #include "builtins.h"
 #include "shared.h"
 #include "barriers.h"

@@ -97,6 +97,12 @@ bool Worker::complete(Block& block, Thread& leader, Thread* me, Combine combine)
             return false;
         payloads[lane] = thread.payload;
     }
+    if (unsigned gone = leader.mask & warp.done; gone && combine && strncmp(leader.waits, "__", 2) && !block.hurt) {
+        warn({GROUP_LEFT, std::string(leader.waits) + " at {0} is a call for all threads of the group, and lanes "
+            + lanes_of(gone) + " of warp " + std::to_string(leader.linear / 32) + " have left the kernel without it",
+            "", text(block.index), text(leader.index), {{leader.file, leader.line}}});
+        block.hurt = true;
+    }
     progress();
     warp.waiting &= ~need;
     combining = true;

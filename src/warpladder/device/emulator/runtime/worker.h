@@ -83,12 +83,12 @@ inline Block& stirred(Thread& me) {
 }
 inline Worker& worker_of(Thread& thread) { return *block_of(thread).worker; }
 
-// Kind of a report on a barrier that threads which left the kernel did not reach: a fault in a checked program, and a
-// remark where it runs as on a GPU.
+// Kinds of reports on a barrier, and on a call of a group, that threads which left the kernel did not reach: faults in
+// a checked program, and remarks where it runs as on a GPU.
 #ifdef EMU_CHECK
-constexpr const char* EARLY_EXIT = "left early";
+constexpr const char *EARLY_EXIT = "left early", *GROUP_LEFT = "warp mask";
 #else
-constexpr const char* EARLY_EXIT = "early exit";
+constexpr const char *EARLY_EXIT = "early exit", *GROUP_LEFT = "early exit";
 #endif
 Report divergence(Block& block, const char* why);
 void leftovers(Block& block);

@@ -2,6 +2,7 @@
 // thread a row or column of the result.
 #pragma once
 #include "../library.h"
+#include "cuComplex.h"
 
 #define CUBLAS_API_H_
 #define CUBLAS_V2_H_

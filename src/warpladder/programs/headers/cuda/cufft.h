@@ -4,6 +4,7 @@
 #include <complex>
 
 #include "../library.h"
+#include "cuComplex.h"
 
 #define _CUFFT_H_ 1
 #define CUFFT_H_ 1
@@ -20,8 +21,6 @@ using cufftReal = float;
 using cufftDoubleReal = double;
 using cufftComplex = float2;
 using cufftDoubleComplex = double2;
-using cuComplex = float2;
-using cuDoubleComplex = double2;
 constexpr int CUFFT_FORWARD = -1, CUFFT_INVERSE = 1;
 
 namespace emu::fft {

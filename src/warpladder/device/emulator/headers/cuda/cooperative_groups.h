@@ -230,7 +230,8 @@ class coalesced_group : public emulated::Lanes {
 };
 inline coalesced_group coalesced_threads(EMU_HERE) { return coalesced_group(emu_converged(file, line)); }
 
-template <unsigned Size, class Parent = void> class thread_block_tile : public emulated::Lanes {
+template <unsigned Size, class Parent = void> class thread_block_tile;
+template <unsigned Size> class thread_block_tile<Size, void> : public emulated::Lanes {
     static_assert(Size && !(Size & (Size - 1)), "the size of a tile is a power of two");
     static constexpr unsigned FULL = Size >= 32 ? ~0u : (1u << (Size & 31)) - 1;
 
@@ -241,11 +242,16 @@ template <unsigned Size, class Parent = void> class thread_block_tile : public e
     explicit thread_block_tile(const emulated::Lanes& parent)
         : Lanes(FULL << (emu::lane() & ~int(Size - 1)), unsigned(parent.thread_rank()) / Size,
             unsigned(parent.size()) / Size) {}
-    template <class Other> thread_block_tile(const thread_block_tile<Size, Other>& tile)
-        : Lanes(tile.emu_mask(), tile.meta_group_rank(), tile.meta_group_size()) {}
     static constexpr unsigned size() { return Size; }
     static constexpr unsigned num_threads() { return Size; }
     static unsigned thread_rank() { return emulated::linear() & (Size - 1); }
+};
+// A tile that knows its parent's type is one that does not, too: functions take thread_block_tile<32>.
+template <unsigned Size, class Parent> class thread_block_tile : public thread_block_tile<Size, void> {
+  public:
+    thread_block_tile() = default;
+    explicit thread_block_tile(const emulated::Lanes& parent) : thread_block_tile<Size, void>(parent) {}
+    thread_block_tile(const thread_block_tile<Size, void>& tile) : thread_block_tile<Size, void>(tile) {}
 };
 
 template <unsigned Size> thread_block_tile<Size, thread_block> tiled_partition(const thread_block&, EMU_HERE) {
