@@ -32,7 +32,21 @@ from warpladder.device.source import HEADERS
 from warpladder.errors import KernelError, WarpladderError
 from warpladder.machine import facts as machine
 from warpladder.machine.peaks import Peaks
-from warpladder.nets import ZOO, CrossEntropyLoss, Linear, Net, ReLU, params
+from warpladder.nets import (
+    GELU,
+    ZOO,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    Dropout,
+    Layer,
+    Linear,
+    Loss,
+    Net,
+    ReLU,
+    SiLU,
+    Tanh,
+    params,
+)
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
@@ -51,14 +65,21 @@ def kernel_rungs() -> list[Rung]:
     return [module.RUNG for module in modules if hasattr(module, "RUNG") and module.RUNG.has("device")]
 
 
-def small_chain(*widths: int) -> Net:
+def small_chain(*widths: int, between: tuple[Layer, ...] = (ReLU(),), loss: Loss = CrossEntropyLoss()) -> Net:
     """Net of linear layers, for which the graph rung assembles kernels."""
-    layers = [layer for width in widths[1:] for layer in (Linear(out_features=width), ReLU())][:-1]
-    return Net("-".join(map(str, widths)), widths[:1], tuple(layers), CrossEntropyLoss())
+    last = Linear(out_features=widths[-1])
+    layers = [layer for width in widths[1:-1] for layer in (Linear(out_features=width), *between)]
+    return Net(f"{'-'.join(map(str, widths))}, {loss}", widths[:1], (*layers, last), loss)
 
 
-#: Small chains: all weights at once in shared memory, in turn, and widths that four does not divide.
-CHAINS = (small_chain(54, 128, 64, 7), small_chain(96, *[128] * 6, 10), small_chain(37, 101, 50, 31))
+#: Small chains: all weights at once in shared memory, in turn, widths that four does not divide; functions and losses.
+CHAINS = (
+    small_chain(54, 128, 64, 7),
+    small_chain(96, *[128] * 6, 10),
+    small_chain(37, 101, 50, 31),
+    small_chain(54, 128, 64, 200, between=(GELU(), Dropout(0.2)), loss=CrossEntropyLoss(label_smoothing=0.1)),
+    small_chain(30, 100, 50, 30, between=(SiLU(), Tanh()), loss=BCEWithLogitsLoss()),
+)
 
 
 def dataset(net: Net, samples: int) -> Dataset:
