@@ -65,8 +65,9 @@ def kernel_rungs() -> list[Rung]:
     return [module.RUNG for module in modules if hasattr(module, "RUNG") and module.RUNG.has("device")]
 
 
-def small_chain(*widths: int, between: tuple[Layer, ...] = (ReLU(),), loss: Loss = CrossEntropyLoss()) -> Net:
-    """Net of linear layers, for which the graph rung assembles kernels."""
+def small_chain(*widths: int, between: tuple[Layer, ...] = (ReLU(),), loss: Loss | None = None) -> Net:
+    """Net of linear layers, for which the graph rung assembles kernels; by default with labels."""
+    loss = loss or CrossEntropyLoss()
     last = Linear(out_features=widths[-1])
     layers = [layer for width in widths[1:-1] for layer in (Linear(out_features=width), *between)]
     return Net(f"{'-'.join(map(str, widths))}, {loss}", widths[:1], (*layers, last), loss)
@@ -78,6 +79,7 @@ CHAINS = (
     small_chain(96, *[128] * 6, 10),
     small_chain(37, 101, 50, 31),
     small_chain(54, 128, 64, 200, between=(GELU(), Dropout(0.2)), loss=CrossEntropyLoss(label_smoothing=0.1)),
+    small_chain(13, 256, 256, 1, between=(ReLU(), Dropout(0.2))),
     small_chain(30, 100, 50, 30, between=(SiLU(), Tanh()), loss=BCEWithLogitsLoss()),
 )
 

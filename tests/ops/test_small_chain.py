@@ -45,7 +45,7 @@ from warpladder.nets import (
 from warpladder.ops.linear.gemm import GemmLinear
 from warpladder.ops.linear.stem import ShortStem
 from warpladder.ops.small_chain.chain import SmallChain
-from warpladder.ops.small_chain.plan import Copy, planned
+from warpladder.ops.small_chain.plan import Copy, Piece, fastest
 from warpladder.ops.small_chain.source import forward_source, gradient_source
 from warpladder.ops.tables.graph import TABLE
 from warpladder.ops.thin_chain.head import ThinHead
@@ -216,40 +216,65 @@ def test_functions_before_the_first_layer() -> None:
 
 def test_weights_take_turns_where_shared_memory_is_small() -> None:
     on, of = device(shared=40 << 10), net(20, 60, 61, 60, 59, 5)
-    plan = planned((20, 60, 61, 60, 59, 5), 7, on.limits, False)
+    plan = fastest((20, 60, 61, 60, 59, 5), 7, on.limits, False)
     assert plan is not None and plan.shared <= on.limits.shared_opt_in
     assert len({copy.place for copies in plan.copies for copy in copies}) < 5
     drawn = clear_of_switches(of, SGD_CONFIG, samples=9)
     assert compare_epoch(rung(on), drawn) > 0
 
 
-@pytest.mark.parametrize("widths", [(8, 8, 8), (20, 40, 41, 40, 39, 5), (3, *[60] * 9, 2), (100, 7, 90, 6)])
+def test_layers_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer whose weights do not fit, in the middle, and one at the end of which a piece is short."""
+    on, random = device(shared=44 << 10, multiprocessors=2), np.random.default_rng(5)
+    for layers, inputs in (
+        ((*linear(90, SiLU()), *linear(100, Dropout(0.2)), *linear(2)), 5),
+        (linear(75, Tanh()), 150),
+    ):
+        of = Net("pieces", (inputs,), layers, MSELoss())
+        dataset = drawn_data(inputs, of.out_shape[0], of.loss, 7, random).but(train_weight=None)
+        check_updates(partial(build, on), of, TrainConfig(batch_size=7, learning_rate=0.5), dataset)
+        with build(on, of, SGD_CONFIG, case(of, SGD_CONFIG, 1, 17).state) as trainer:
+            trainer.load(dataset)
+            assert isinstance(trainer, KernelTrainer) and kinds(trainer) == [SmallChain]
+            (chain,) = trainer.chain.segments if trainer.chain is not None else ()
+            assert isinstance(chain, SmallChain) and chain.plan.turn > len(chain.plan.widths) - 1
+
+
+@pytest.mark.parametrize(
+    "widths", [(8, 8, 8), (20, 40, 41, 40, 39, 5), (3, *[60] * 9, 2), (100, 7, 90, 6), (13, 120, 120, 1)]
+)
 @pytest.mark.parametrize("shared", [24 << 10, 48 << 10, 227 << 10])
 @pytest.mark.parametrize("has_dx", [False, True])
 def test_each_pass_finds_its_weights(widths: tuple[int, ...], shared: int, has_dx: bool) -> None:
     """Copies in a plan's order: each pass's layer is at its place, and no copy overwrites what a pass still reads."""
-    plan = planned(widths, 64, device(shared=shared).limits, has_dx)
+    plan = fastest(widths, 64, device(shared=shared).limits, has_dx)
     if plan is None:
         assert shared < 48 << 10
         return
     last = len(widths) - 1
-    assert plan.passes == (*range(1, last + 1), *range(last, 0 if has_dx else 1, -1))
-    held: dict[int, int] = {}
-    for layer, place, copies in zip(plan.passes, plan.weights, plan.copies, strict=True):
-        held |= {copy.place: copy.layer for copy in copies}
-        assert held[place] == layer
-    ends = sorted((each, 4 * -(-widths[held[each]] // 4)) for each in held)
+    layers = list(dict.fromkeys(piece.layer for piece in plan.passes[: plan.turn]))
+    assert layers == [*range(1, last + 1)] and plan.has_dx == has_dx
+    back = plan.passes[plan.turn :]
+    assert list(dict.fromkeys(piece.layer for piece in back)) == [*range(last, 0 if has_dx else 1, -1)]
+    for layer, outputs in enumerate(widths[1:], 1):
+        for some in (plan.passes[: plan.turn], reversed(back)):
+            assert sum(piece.outputs for piece in some if piece.layer == layer) in (0, outputs)
+    held: dict[int, Piece] = {}
+    for piece, place, copies in zip(plan.passes, plan.weights, plan.copies, strict=True):
+        held |= {copy.place: copy.piece for copy in copies}
+        assert held[place] == piece
+    ends = sorted((each, each + 4 * held[each].size) for each in held)
     assert all(first[0] < second[0] for first, second in pairwise(ends))
-    assert Copy(1, plan.weights[0]) in plan.copies[0]
+    assert Copy(plan.passes[0], plan.weights[0]) in plan.copies[0]
 
 
 @pytest.mark.parametrize("samples", [1, 2, 4, 8])
 def test_each_number_of_samples_of_a_block(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpladder.ops.small_chain.plan.SAMPLES", (samples,))
-    planned.cache_clear()
+    fastest.cache_clear()
     drawn = clear_of_switches(net(11, 9, 6, 4), SGD_CONFIG.but(batch_size=19), samples=24)
     assert compare_epoch(rung(DEVICE), drawn) > 0
-    planned.cache_clear()
+    fastest.cache_clear()
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from ..linear.short_gradients import tile_grid, tile_shared, weight_tile
 from ..loss import scalar
 from ..update.cuda import limit
 from ..update.rule import rule_name
-from .links import Links, links
-from .plan import THREADS, ChainPlan, padded, planned
+from .links import links
+from .plan import THREADS, fastest, padded, planned
 from .source import FORWARD, GRADIENT, Reading, forward_source, gradient_source
 
 
@@ -32,11 +32,12 @@ class SmallChain(Segment):
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        found, log = links(subgraph), operands.log
-        plan = None if found is None else _plan(found, subgraph, operands.buffers.dx is not None)
-        assert found is not None and plan is not None and log is not None
-        self.links, self.plan, self.log = found, plan, log
+        found, log, has_dx = links(subgraph), operands.log, operands.buffers.dx is not None
+        assert found is not None and log is not None
         widths, capacity = found.widths, subgraph.capacity
+        plan = fastest(widths, capacity, device.limits, has_dx, tuple(found.further_rows(has_dx).values()))
+        assert plan is not None
+        self.links, self.plan, self.log = found, plan, log
         self._bind_samples(operands)
         self.y = [self.scratch((capacity, padded(width))) for width in widths[1:-1]]
         self.g = [self.scratch((capacity, padded(width))) for width in widths[1:]]
@@ -77,8 +78,12 @@ class SmallChain(Segment):
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        found = links(subgraph)
-        return found is not None and _plan(found, subgraph, not subgraph.gathers) is not None
+        found, has_dx = links(subgraph), not subgraph.gathers and subgraph.layers_at.start > 0
+        if found is None:
+            return False
+        further = tuple(found.further_rows(has_dx).values())
+        fitting = found.widths, subgraph.capacity, subgraph.limits
+        return planned(*fitting, has_dx, further, found.launches(has_dx)) is not None
 
     @classmethod
     def updates_in_place(cls, subgraph: Subgraph) -> bool:
@@ -120,9 +125,3 @@ class SmallChain(Segment):
         """Arrays of the layers' weights and biases without those of biases that are not there."""
         has = [each for has_bias in self.links.has_bias[1:] for each in (True, has_bias)]
         return tuple(array for array, there in zip(arrays, has, strict=True) if there)
-
-
-def _plan(found: Links, subgraph: Subgraph, has_dx: bool) -> ChainPlan | None:
-    """Plan for a segment's links; None if others compute them. has_dx : True if the gradient by the input is needed."""
-    further = tuple(found.further_rows(has_dx).values())
-    return planned(found.widths, subgraph.capacity, subgraph.limits, has_dx, further, found.launches(has_dx))

@@ -15,11 +15,13 @@ struct MaskPlace {
     unsigned key, position, element;
 };
 
-// Masks of a block's samples: the epoch's key, and the first sample's position in the epoch's order.
+// Masks of a block's samples: the epoch's key, the first sample's position in the epoch's order, and the index in the
+// sample of the first of a pass's numbers.
 struct Masks {
-    unsigned key, first;
-    __device__ __forceinline__ MaskPlace at(int sample, int element) const {
-        return {key, first + static_cast<unsigned>(sample), static_cast<unsigned>(element)};
+    unsigned key, first, element;
+    __device__ __forceinline__ Masks from(unsigned number) const { return {key, first, number}; }
+    __device__ __forceinline__ MaskPlace at(int sample, int number) const {
+        return {key, first + static_cast<unsigned>(sample), element + static_cast<unsigned>(number)};
     }
 };
 

@@ -126,9 +126,9 @@ __device__ __forceinline__ void add_lanes(float* value, const Store& store) {
 }
 
 // y[s, o] = sum over i of x[s, i] w[o, i], and b[o] unless null, after functions, to the rows at `y` and to `stored`
-// (n, 4 * quads(OUT)) unless null; their slopes, if they are multiplied by, to those at `slopes`. A quarter of a warp
-// reads eight quads of a row of w, in different banks.
-template <int IN, int OUT, int S, class Then>
+// (n, 4 * quads(FULL)) unless null; their slopes, if they are multiplied by, to those at `slopes`. OUT outputs are a
+// piece of a layer's FULL. A quarter of a warp reads eight quads of a row of w, in different banks.
+template <int IN, int OUT, int S, class Then, int FULL>
 __device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, int y, int slopes,
     float* __restrict__ stored, Masks masks, Samples mine) {
     float* const shared = shared_floats();
@@ -162,19 +162,24 @@ __device__ __noinline__ void forward(int x, int w, const float* __restrict__ b, 
             if (o >= padded(OUT)) return;
             Traced traced = Then::of(total, masks.at(s, o));
             if (OUT % 4 && o >= OUT) traced = {0.0f, 0.0f};
-            shared[y + s * padded(OUT) + o] = traced.value;
-            if (Then::BACK == MULTIPLIED) shared[slopes + s * padded(OUT) + o] = traced.slope;
+            shared[y + s * padded(FULL) + o] = traced.value;
+            if (Then::BACK == MULTIPLIED) shared[slopes + s * padded(FULL) + o] = traced.slope;
             if (stored != nullptr && s < mine.count)
-                stored[static_cast<long long>(mine.begin + s) * padded(OUT) + o] = traced.value;
+                stored[static_cast<long long>(mine.begin + s) * padded(FULL) + o] = traced.value;
         });
     }
     __syncthreads();
 }
 
-// dx[s, i] = sum over o of g[s, o] w[o, i] from the rows at `g`, then back through x's functions. It takes the place of
-// the rows at `x` and goes to `stored` (n, PITCH). A quarter of a warp reads four quads of two rows of w.
-template <int IN, int OUT, int S, int BACK, int PITCH>
-__device__ __noinline__ void backward(int g, int w, int x, int slopes, float* __restrict__ stored, Samples mine) {
+// Parts of a sum over a layer's outputs: the piece that begins it, and the one that ends it.
+enum { BEGINS = 1, ENDS = 2, WHOLE = BEGINS | ENDS };
+
+// dx[s, i] = sum over o of g[s, o] w[o, i] from the rows at `g`, then back through x's functions. It takes the place
+// of the rows at `x` and goes to `stored` (n, PITCH). OUT outputs are a piece of FULL: the sum so far is in rows at
+// `sums`. A quarter of a warp reads four quads of two rows of w.
+template <int IN, int OUT, int S, int BACK, int PITCH, int FULL, int PART>
+__device__ __noinline__ void backward(int g, int w, int x, int slopes, int sums, float* __restrict__ stored,
+    Samples mine) {
     float* const shared = shared_floats();
     const int lane = threadIdx.x % 32, part = lane / 4;
     for (int group = threadIdx.x / 32 * GROUP; group < IN; group += WARPS * GROUP) {
@@ -188,7 +193,7 @@ __device__ __noinline__ void backward(int g, int w, int x, int slopes, float* __
                 weight[k] = *reinterpret_cast<const float4*>(shared + w + (4 * r + k) * padded(IN) + column);
 #pragma unroll
             for (int s = 0; s < S; ++s) {
-                const float4 value = *reinterpret_cast<const float4*>(shared + g + s * padded(OUT) + 4 * r);
+                const float4 value = *reinterpret_cast<const float4*>(shared + g + s * padded(FULL) + 4 * r);
                 const float each[4] = {value.x, value.y, value.z, value.w};
 #pragma unroll
                 for (int k = 0; k < 4; ++k) add_product(sum + 4 * s, each[k], weight[k]);
@@ -198,6 +203,12 @@ __device__ __noinline__ void backward(int g, int w, int x, int slopes, float* __
             const int s = number / 4, i = group + lane % 4 * 4 + number % 4;
             if (i >= padded(IN)) return;
             float* const here = shared + x + s * padded(IN) + i;
+            float* const sum_so_far = shared + sums + s * padded(IN) + i;
+            if constexpr (!(PART & BEGINS)) total += *sum_so_far;
+            if constexpr (!(PART & ENDS)) {
+                *sum_so_far = total;
+                return;
+            }
             total = before<BACK>(total, *here, shared + slopes + s * padded(IN) + i);
             *here = total;
             if (s < mine.count && i < PITCH) stored[static_cast<long long>(mine.begin + s) * PITCH + i] = total;

@@ -20,8 +20,8 @@ from ..engine.chain import GeneralLoss, Subgraph
 
 #: Layers that compute a number from a number.
 FUNCTIONS: tuple[type[Layer], ...] = (ReLU, Dropout, *ACTIVATIONS)
-#: Most linear layers.
-MOST = 17
+#: Most linear layers, and most classes: a lane of a warp has every 32nd in registers.
+MOST, CLASSES = 17, 256
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,11 @@ class Links:
         return kinds not in ([], [ReLU]) and (number > 0 or has_dx)
 
     def launches(self, has_dx: bool) -> int:
-        """Launches that segments of a layer each take: two for a layer but the first, and for a function but a ReLU."""
-        found = [
-            type(each.layer) for functions in self.functions[1:] for each in functions if type(each.layer) is not ReLU
-        ]
-        first = len(self.functions[0]) * (1 + has_dx)
-        return 2 * self.last - (not has_dx) + 2 * len(found) + first + (not self.has_labels)
+        """Launches that segments of a layer each take at least: one forward and one backward, where there is a gradient
+        by their input; a ReLU takes none, a loss by element one.
+        """
+        own = [sum(type(each.layer) is not ReLU for each in functions) for functions in self.functions]
+        return 2 * (self.last + sum(own)) - (not has_dx) * (1 + own[0]) + (not self.has_labels)
 
     def further_rows(self, has_dx: bool) -> dict[str, int]:
         """Widths of a sample's rows but its activations, by name: slopes, targets and settings of the loss."""
@@ -110,6 +109,8 @@ def links(subgraph: Subgraph) -> Links | None:
         assert number is not None
         functions[-1].append(Function(node, number))
     if not 0 < len(layers) <= MOST or len(subgraph.shapes[first]) != 1:
+        return None
+    if isinstance(loss, CrossEntropyLoss) and layers[-1].out_features > CLASSES:
         return None
     return Links(
         (subgraph.shapes[first][0], *(layer.out_features for layer in layers)),

@@ -14,12 +14,16 @@ THREADS = 256
 FEW = 512
 #: Samples of a block.
 SAMPLES = (1, 2, 4, 8)
+#: Pieces of the layer with most weights; outputs that a warp computes together.
+PARTS, GROUP = (1, 2, 3, 4, 6, 8), 16
 
 #: Bytes of weights a cycle that reach one block, and all blocks together, as seen on an H200
 #: (docs/notes/persistent.md); multiply-adds a cycle of a multiprocessor, of which 128 are the peak.
 BLOCK_BYTES, ALL_BYTES, MULTIPLY_ADDS = 40, 1400, 90
 #: Cycles that a layer takes next to its arithmetic, and those of a launch of its own in a graph.
 LAYER_CYCLES, LAUNCH_CYCLES = 400, 4000
+#: Share of these launches that a plan with layers in pieces may take, because no measurement was fitted to it.
+DIVIDED = 0.6
 
 
 def padded(width: int) -> int:
@@ -28,10 +32,27 @@ def padded(width: int) -> int:
 
 
 @dataclass(frozen=True)
-class Copy:
-    """Copy of a layer's weights to shared memory. layer : its number from 1 on. place : offset in floats."""
+class Piece:
+    """Outputs of a layer, whose weights are in shared memory together. layer : its number from 1 on. first : output.
+    inputs, outputs : of the piece.
+    """
 
     layer: int
+    first: int
+    inputs: int
+    outputs: int
+
+    @property
+    def size(self) -> int:
+        """Floats of its weights in shared memory."""
+        return padded(self.outputs) * padded(self.inputs)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy of a piece's weights to shared memory. place : offset in floats."""
+
+    piece: Piece
     place: int
 
 
@@ -41,113 +62,136 @@ class ChainPlan:
 
     widths : of the input and of each layer's output. samples : of a block.
     rows : offset in floats of the input's and of each layer's rows, further : of the other rows, in their order.
-    copies : copies that start before each of the passes of layers 1 to the last, then from the last one back, by the
-    number of the pass from 0 on.
-    weights : offset of the weights of each pass. shared : bytes of shared memory.
+    sums : offset of the rows of a backward pass's sums over pieces.
+    passes : piece of each pass, of layers 1 to the last, then from the last one back; the first `turn` are forward.
+    copies : copies that start before each of the passes. weights : offset of the weights of each pass.
+    shared : bytes of shared memory.
     """
 
     widths: tuple[int, ...]
     samples: int
     rows: tuple[int, ...]
     further: tuple[int, ...]
+    sums: int
+    passes: tuple[Piece, ...]
+    turn: int
     copies: tuple[tuple[Copy, ...], ...]
     weights: tuple[int, ...]
     shared: int
 
     @property
-    def has_dx(self) -> bool:
-        """True if the gradient by the input is computed."""
-        return len(self.weights) == 2 * (len(self.widths) - 1)
+    def is_divided(self) -> bool:
+        """True if layers are in pieces."""
+        return self.turn > len(self.widths) - 1
 
     @property
-    def passes(self) -> tuple[int, ...]:
-        """Layer of each pass."""
-        layers = len(self.widths) - 1
-        return (*range(1, layers + 1), *range(layers, layers - (len(self.weights) - layers), -1))
+    def has_dx(self) -> bool:
+        """True if the gradient by the input is computed."""
+        return self.passes[-1].layer == 1 and len(self.passes) > self.turn
 
 
 @cache
-def planned(
-    widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool, further: tuple[int, ...] = (), launches: int = 0
+def fastest(
+    widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool, further: tuple[int, ...] = ()
 ) -> ChainPlan | None:
-    """Plan with the least estimated time for n samples; None if they are too many, nothing fits, or launches for each
-    layer are faster.
+    """Plan with the least estimated time for n samples; None if they are too many, or nothing fits.
 
     has_dx : True if the gradient by the input is computed. further : widths of a sample's rows but its activations.
-    launches : how many others take; at least one for each pass.
     """
     if n > FEW:
         return None
-    found: list[tuple[float, ChainPlan]] = []
-    for samples in SAMPLES:
-        plan = _placed(widths, further, samples, limits, has_dx)
-        if plan is not None:
-            found.append((cycles(plan, n, limits), plan))
-    if not found:
+    found = [_placed(widths, further, samples, limits, has_dx) for samples in SAMPLES]
+    return min((plan for plan in found if plan is not None), key=lambda plan: cycles(plan, n, limits), default=None)
+
+
+def planned(
+    widths: tuple[int, ...], n: int, limits: Limits, has_dx: bool, further: tuple[int, ...] = (), launches: int = 0
+) -> ChainPlan | None:
+    """Plan as `fastest`; None also if launches for each layer are faster.
+
+    launches : how many these are; at least one for each pass.
+    """
+    best = fastest(widths, n, limits, has_dx, further)
+    if best is None:
         return None
-    least, best = min(found, key=lambda each: each[0])
-    return best if least <= LAUNCH_CYCLES * max(launches, len(best.passes)) else None
-
-
-def _weights(inputs: int, outputs: int) -> int:
-    """Floats of a layer's weights in shared memory."""
-    return padded(outputs) * padded(inputs)
+    most = LAUNCH_CYCLES * max(launches, 2 * len(widths) - 3 + has_dx)
+    return best if cycles(best, n, limits) <= (DIVIDED * most if best.is_divided else most) else None
 
 
 def cycles(plan: ChainPlan, n: int, limits: Limits) -> float:
     """Estimated cycles of forward and backward pass: bytes and arithmetic overlap but for the first copy."""
-    sizes = [_weights(*layer) for layer in pairwise(plan.widths)]
     blocks = ceil_div(n, plan.samples)
-    copied = 4 * sum(sizes[copy.layer - 1] for copies in plan.copies for copy in copies)
+    copied = 4 * sum(copy.piece.size for copies in plan.copies for copy in copies)
     at_once = min(blocks, limits.multiprocessors)
     copying = copied / min(BLOCK_BYTES, ALL_BYTES / at_once)
-    computing = sum(sizes[layer - 1] * plan.samples / MULTIPLY_ADDS + LAYER_CYCLES for layer in plan.passes)
+    computing = sum(piece.size * plan.samples / MULTIPLY_ADDS + LAYER_CYCLES for piece in plan.passes)
     return (max(copying, computing) + min(copying, computing) / 2) * ceil_div(blocks, limits.multiprocessors)
 
 
 def _placed(
     widths: tuple[int, ...], further: tuple[int, ...], samples: int, limits: Limits, has_dx: bool
 ) -> ChainPlan | None:
-    """Plan with `samples` a block: each layer's weights in a place of their own, or in turn in as many as fit."""
-    sizes = [_weights(*layer) for layer in pairwise(widths)]
-    layers = len(sizes)
-    order = [*range(1, layers + 1), *range(layers, 0 if has_dx else 1, -1)]
-    places, at = [], 0
+    """Plan with `samples` a block: all weights in places of their own, or layers, or pieces of them, in turn."""
+    starts, at = [], 0
     for width in (*widths, *further):
-        places.append(at)
+        starts.append(at)
         at += samples * padded(width)
-    rows, others = tuple(places[: len(widths)]), tuple(places[len(widths) :])
     room = limits.shared_opt_in // 4 - 128 - at  # labels and what else is static
-    if sum(sizes) <= room:
-        held = [at + sum(sizes[:number]) for number in range(layers)]
-        copies = [tuple(Copy(number + 1, place) for number, place in enumerate(held)), *[()] * (len(order) - 1)]
-        at += sum(sizes)
-        return ChainPlan(
-            widths, samples, rows, others, tuple(copies), tuple(held[layer - 1] for layer in order), 4 * at
-        )
-    slots = min(room // max(sizes), layers)
-    if slots < 2:
-        return None
-    turns, weights = _in_turn(order, slots)
-    size = max(sizes)
+    layers = [_pieces(layer, *pair, 1) for layer, pair in enumerate(pairwise(widths), 1)]
+    whole = [piece for layer in layers for piece in layer]
+    sums, sizes = at, [piece.size for piece in whole]
+    if sum(sizes) > room:
+        found = _divided(whole, room, samples * padded(max(widths)))
+        if found is None:
+            return None
+        layers, sizes = found
+        at += samples * padded(max(widths)) if any(len(layer) > 1 for layer in layers) else 0
+    passes = [piece for layer in layers for piece in layer]
+    turn = len(passes)
+    passes += [piece for layer in reversed(layers[not has_dx :]) for piece in reversed(layer)]
+    turns, held = _in_turn(passes, len(sizes))
+    places = [at + sum(sizes[:slot]) for slot in range(len(sizes))]
     return ChainPlan(
-        widths, samples, rows, others,
-        tuple(tuple(Copy(layer, at + slot * size) for layer, slot in copies) for copies in turns),
-        tuple(at + slot * size for slot in weights), 4 * (at + slots * size),
+        widths, samples, tuple(starts[: len(widths)]), tuple(starts[len(widths) :]), sums, tuple(passes), turn,
+        tuple(tuple(Copy(piece, places[slot]) for piece, slot in copies) for copies in turns),
+        tuple(places[slot] for slot in held), 4 * (at + sum(sizes)),
     )  # fmt: skip
 
 
-def _in_turn(order: list[int], slots: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
-    """Copies of (layer, slot) before each pass, and each pass's slot: a slot that is free takes the layer needed next.
-
-    order : layer of each pass. A slot is free after a pass if its layer is needed later than all that could replace it.
+def _divided(whole: list[Piece], room: int, sums: int) -> tuple[list[list[Piece]], list[int]] | None:
+    """Pieces of each layer and sizes of the slots that they take turns in, as few pieces as leave room for two; None if
+    none do. sums : floats for sums over pieces.
     """
-    held: list[int] = []
-    turns: list[list[tuple[int, int]]] = []
+    largest = max(piece.size for piece in whole)
+    for parts in PARTS:
+        layers = [
+            _pieces(piece.layer, piece.inputs, piece.outputs, ceil_div(piece.size * parts, largest)) for piece in whole
+        ]
+        size = max(piece.size for layer in layers for piece in layer)
+        count = sum(map(len, layers))
+        slots = min((room - (sums if count > len(whole) else 0)) // size, count)
+        if slots >= 2:
+            return layers, [size] * slots
+    return None
+
+
+def _pieces(layer: int, inputs: int, outputs: int, parts: int) -> list[Piece]:
+    """Pieces of about equal numbers of outputs, whole groups of a warp."""
+    count = outputs if parts == 1 else ceil_div(ceil_div(outputs, parts), GROUP) * GROUP
+    return [Piece(layer, first, inputs, min(count, outputs - first)) for first in range(0, outputs, count)]
+
+
+def _in_turn(order: list[Piece], slots: int) -> tuple[list[list[tuple[Piece, int]]], list[int]]:
+    """Copies of (piece, slot) before each pass, and each pass's slot: a slot that is free takes the piece needed next.
+
+    order : piece of each pass. A slot is free after a pass if its piece is needed later than all that could replace it.
+    """
+    held: list[Piece] = []
+    turns: list[list[tuple[Piece, int]]] = []
     weights = []
-    for number, layer in enumerate(order):
-        copies: list[tuple[int, int]] = []
-        ahead = list(dict.fromkeys(order[number:]))[:slots]  # layers needed next, this one first
+    for number, piece in enumerate(order):
+        copies: list[tuple[Piece, int]] = []
+        ahead = list(dict.fromkeys(order[number:]))[:slots]  # pieces needed next, this one first
         for wanted in ahead:
             if wanted in held:
                 continue
@@ -159,5 +203,5 @@ def _in_turn(order: list[int], slots: int) -> tuple[list[list[tuple[int, int]]],
             held[slot] = wanted
             copies.append((wanted, slot))
         turns.append(copies)
-        weights.append(held.index(layer))
+        weights.append(held.index(piece))
     return turns, weights

@@ -17,7 +17,7 @@ from ..linear.short_gradients import Tile, tile_grid
 from ..loss import scalar as loss
 from ..update.rule import rule_file, rule_name
 from .links import Function, Links
-from .plan import ChainPlan, padded
+from .plan import ChainPlan, Piece, padded
 
 #: Names of the kernels.
 FORWARD, GRADIENT = "small_chain", "small_chain_gradients"
@@ -44,7 +44,7 @@ _FORWARD = """\
     const long long first = *step * static_cast<long long>(whole) + offset + begin;
     if (numbers != nullptr && blockIdx.x == 0 && threadIdx.x < 8)
         numbers_now[threadIdx.x] = numbers[8LL * *step + threadIdx.x];
-    const Masks masks = {{mask_key == nullptr ? 0u : *mask_key, static_cast<unsigned>(first)}};
+    const Masks masks = {{mask_key == nullptr ? 0u : *mask_key, static_cast<unsigned>(first), 0u}};
 {lines}
 }}
 """
@@ -122,21 +122,26 @@ class _Passes:
         self.functions = [self._functions(each) for each in links.functions]
 
     def lines(self) -> list[str]:
-        links, plan, last = self.links, self.plan, self.links.last
+        plan = self.plan
         found: list[str] = []
-        groups: list[int] = []  # layer of each group of copies that has begun
-        for number, layer in enumerate(plan.passes):
+        groups: list[Piece] = []  # piece of each group of copies that has begun
+        for number, piece in enumerate(plan.passes):
             for copy in plan.copies[number]:
-                where = f"{copy.place}, w{copy.layer}, arrivals + {len(groups)}"
-                found.append(f"hold<{links.widths[copy.layer - 1]}, {links.widths[copy.layer]}>({where});")
-                groups.append(copy.layer)
+                each = copy.piece
+                where = f"{copy.place}, w{each.layer} + {each.first * each.inputs}, arrivals + {len(groups)}"
+                found.append(f"hold<{each.inputs}, {each.outputs}>({where});")
+                groups.append(each)
             if number == 0:
                 found += self._gathering()
-            own = max(at for at, group in enumerate(groups) if group == layer)
-            inputs = links.widths[layer - 1]
-            found.append(f"ready<{inputs}, {len(groups) - 1 - own}>(arrivals + {own});")
-            found.append((self._forward if number < last else self._backward)(layer, plan.weights[number]))
-            if number == last - 1:
+            own = max(at for at, group in enumerate(groups) if group == piece)
+            found.append(f"ready<{piece.inputs}, {len(groups) - 1 - own}>(arrivals + {own});")
+            if number < plan.turn:
+                found.append(self._forward(piece, plan.weights[number]))
+            else:
+                others = [next_to.layer for next_to in (plan.passes[number - 1], *plan.passes[number + 1 : number + 2])]
+                begins = number == plan.turn or others[0] != piece.layer
+                found.append(self._backward(piece, plan.weights[number], begins, others[1:] != [piece.layer]))
+            if number == plan.turn - 1:
                 found.append(self._loss())
         return found
 
@@ -168,13 +173,13 @@ class _Passes:
         """Offset of the rows of a link's slopes; -1 if none are kept."""
         return self.further.get(f"slopes {number}", -1)
 
-    def _forward(self, layer: int, w: int) -> str:
-        links, rows = self.links, self.plan.rows
-        shapes = f"{links.widths[layer - 1]}, {links.widths[layer]}, S, {self.functions[layer]}"
-        bias = f"b{layer}" if links.has_bias[layer] else "nullptr"
-        stored = f"y{layer}" if layer < links.last else "nullptr"
-        where = f"{rows[layer - 1]}, {w}, {bias}, {rows[layer]}, {self._slopes(layer)}, {stored}, masks, mine"
-        return f"forward<{shapes}>({where});"
+    def _forward(self, piece: Piece, w: int) -> str:
+        links, rows, layer, first = self.links, self.plan.rows, piece.layer, piece.first
+        shapes = f"{piece.inputs}, {piece.outputs}, S, {self.functions[layer]}, {links.widths[layer]}"
+        bias = f"b{layer} + {first}" if links.has_bias[layer] else "nullptr"
+        stored = f"y{layer} + {first}" if layer < links.last else "nullptr"
+        where = f"{rows[layer - 1]}, {w}, {bias}, {rows[layer] + first}, {self._slopes(layer) + first}, {stored}"
+        return f"forward<{shapes}>({where}, masks.from({first}), mine);"
 
     def _loss(self) -> str:
         links, last = self.links, self.links.last
@@ -188,12 +193,14 @@ class _Passes:
         shapes = f"{loss.number(links.loss)}, {links.outputs}, S, {back}, {weighted}"
         return f"element_loss<{shapes}>({where}, {self.further['targets']}, {settings}, {ends});"
 
-    def _backward(self, layer: int, w: int) -> str:
-        links, rows, inputs = self.links, self.plan.rows, self.links.widths[layer - 1]
+    def _backward(self, piece: Piece, w: int, begins: bool, ends: bool) -> str:
+        links, rows, layer, inputs = self.links, self.plan.rows, piece.layer, piece.inputs
         pitch, stored = (padded(inputs), f"g{layer - 1}") if layer > 1 else (inputs, "dx")
-        back = f"{self.functions[layer - 1]}::BACK" if layer > 1 or self.links.functions[0] else "STAYS"
-        shapes = f"{inputs}, {links.widths[layer]}, S, {back}, {pitch}"
-        return f"backward<{shapes}>({rows[layer]}, {w}, {rows[layer - 1]}, {self._slopes(layer - 1)}, {stored}, mine);"
+        back = f"{self.functions[layer - 1]}::BACK" if layer > 1 or links.functions[0] else "STAYS"
+        part = begins * 1 | ends * 2
+        shapes = f"{inputs}, {piece.outputs}, S, {back}, {pitch}, {links.widths[layer]}, {part}"
+        where = f"{rows[layer] + piece.first}, {w}, {rows[layer - 1]}, {self._slopes(layer - 1)}, {self.plan.sums}"
+        return f"backward<{shapes}>({where}, {stored}, mine);"
 
     def _functions(self, functions: tuple[Function, ...]) -> str:
         return f"Functions<{', '.join(map(self._function, functions))}>"
