@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from warpladder.config import TrainConfig
+from warpladder.device import emulator
+from warpladder.device.emulator import EmulatedDevice
 from warpladder.nets import BatchNorm1d, BatchNorm2d
-from warpladder.ops.batchnorm import reference
+from warpladder.ops.batchnorm import fused, reference
 from warpladder.ops.engine.base import Buffers, OpTable
+from warpladder.ops.engine.chain import subgraph, whole
+from warpladder.ops.engine.segments import Operands
 from warpladder.ops.tables import array, loops
 
 CASES = [
@@ -99,3 +107,35 @@ def test_ops_are_the_reference(table: OpTable, layer: Any, shape: tuple[int, ...
     op.predict(n)
     want = reference.predict(layer, wide["x"], wide["w"], wide["b"], mean.astype(float), var.astype(float))
     assert np.abs(y[:n] - want).max() <= 2e-6 * np.abs(want).max()
+
+
+#: Images whose sums cancel, or overwhelm one another, from normal numbers (samples, channels, pixels).
+HARD: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "far from zero": lambda x: x + 1e6, "an outlier first": lambda x: np.where(np.arange(x.shape[2]) == 0, 1e6, x),
+    "one not zero": lambda x: np.where(np.arange(x.shape[2]) == 7, 1e3, 0 * x), "constant": lambda x: 0 * x + 10 / 3,
+    "tiny": lambda x: 1e-12 * x, "mostly zero": lambda x: np.maximum(x - 2, 0),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
+@pytest.mark.parametrize("most", [16384, 64], ids=["block", "cluster"])
+@pytest.mark.parametrize("what", HARD)
+def test_fused_sums_lose_nothing(what: str, most: int) -> None:
+    device, rng, n, shape, layer = EmulatedDevice(), np.random.default_rng(0), 6, (3, 9, 8), BatchNorm2d()
+    x = HARD[what](rng.normal(size=(n, 3, 72))).reshape(n, *shape).astype(np.float32)
+    host: dict[str, np.ndarray] = {"x": x, "dy": rng.normal(size=x.shape), "y": x, "dx": x}
+    host |= {name: np.ones(3) for name in ("w", "b", "dw", "db", "mean", "var")}
+    arrays = {name: device.array(array.astype(np.float32), name) for name, array in host.items()}
+    nodes = replace(subgraph((layer,), shape, n, device.limits), config=TrainConfig())
+    with mock.patch.object(fused, "MOST", most):
+        segment = fused.FusedBatchNorm(device, nodes, Operands(Buffers(**arrays)), 256)
+        for call in (*segment.forward(whole(n)), *segment.backward(whole(n))):
+            call.send()
+    wide, dy = x.astype(float), arrays["dy"].download().astype(float)
+    found = [arrays[name].download() for name in ("y", "mean", "var", "dx", "dw", "db")]
+    wanted = [
+        reference.forward(layer, wide, np.ones(3), np.ones(3)),
+        *reference.moved(layer, wide, np.ones(3), np.ones(3)),
+    ]
+    for got, want in zip(found, [*wanted, *reference.backward(layer, wide, np.ones(3), dy)], strict=True):
+        assert np.abs(got - want).max() <= 5e-7 * max(1.0, np.abs(want).max())
