@@ -21,6 +21,7 @@ from warpladder.nets import (
     Branch,
     Layer,
     LeakyReLU,
+    MaxPool2d,
     ReLU,
     Shape,
     Sigmoid,
@@ -29,10 +30,11 @@ from warpladder.nets import (
     Tanh,
 )
 from warpladder.ops.activation import reference as activations
-from warpladder.ops.batchnorm import fused, reference
+from warpladder.ops.batchnorm import fused, pooled, reference
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import subgraph, whole
 from warpladder.ops.engine.segments import Operands, Segment
+from warpladder.ops.maxpool2d import reference as pools
 from warpladder.ops.relu import reference as relu
 
 #: By kind: layers, the shape of a sample, samples and threads of a block; odd sizes, and one image alone.
@@ -54,7 +56,7 @@ DIVISIONS: list[Mapping[str, int]] = [
 ]  # fmt: skip
 AFTER: dict[type[Layer], Layer] = {
     ReLU: ReLU(), Tanh: Tanh(), Sigmoid: Sigmoid(), LeakyReLU: LeakyReLU(negative_slope=0.2), GELU: GELU(), SiLU: SiLU(),
-    Sum: Sum(), Branch: Branch(),
+    Sum: Sum(), Branch: Branch(), MaxPool2d: MaxPool2d(2),
 }  # fmt: skip
 TOLERANCE = 4e-6  # of numbers about 1
 
@@ -90,7 +92,7 @@ def _cases(key: tuple[type[Layer], ...], kind: type[Segment]) -> list[Case]:
     """All shapes and divisions of a normalisation alone; of a longer chain one, in turn."""
     after, divisions = (
         tuple(AFTER[each] for each in key[1:]),
-        DIVISIONS if kind is fused.FusedBatchNorm else DIVISIONS[:1],
+        DIVISIONS if issubclass(kind, fused.FusedBatchNorm) else DIVISIONS[:1],
     )
     every = [
         Case((layer, *after), shape, n, block, want_dx, division)
@@ -99,6 +101,8 @@ def _cases(key: tuple[type[Layer], ...], kind: type[Segment]) -> list[Case]:
         for want_dx in (True, False)[: 1 + position % 2]
     ]
     dx = [case for case in every if case.want_dx]
+    if kind is pooled.PooledBatchNorm:
+        return [case for case in dx if min(case.shape[1:]) > 1][:: 1 if key[1] is ReLU else 2]
     return every if len(key) == 1 else [dx[sum(map(len, map(str, after))) % len(dx)]]
 
 
@@ -107,14 +111,19 @@ def reference_step(layers: tuple[Any, ...], x: np.ndarray, given: Mapping[str, A
 
     given : w, b, skip, dy and dskip, the second gradient of a Branch; missing ones are None.
     """
-    norm, after = layers[0], next((each for each in layers[1:] if not isinstance(each, Sum | Branch)), None)
+    norm, after = layers[0], next((each for each in layers[1:] if not isinstance(each, Sum | Branch | MaxPool2d)), None)
     v = reference.forward(norm, x, given.get("w"), given.get("b"))
     v = v if given.get("skip") is None else v + given["skip"]
     found, dy = {"v": v, "y": v}, given["dy"]
     dy = dy if given.get("dskip") is None else dy + given["dskip"]
+    of: Any = relu if isinstance(after, ReLU) else activations
+    end = v if after is None else of.forward(after, v, None, None)
+    if isinstance(layers[-1], MaxPool2d):
+        found["y"] = pools.forward(layers[-1], end, None, None)
+        (dy,) = pools.backward(layers[-1], end, None, dy)
+    else:
+        found["y"] = end
     if after is not None:
-        of = relu if isinstance(after, ReLU) else activations
-        found["y"] = of.forward(after, v, None, None)
         (dy,) = of.backward(after, v, None, dy)
     found["g"] = dy
     gradients = reference.backward(norm, x, given.get("w"), dy)
@@ -138,8 +147,10 @@ def _wide(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _step(device: Device, kind: type[Segment], case: Case) -> set[str]:
     layers, n, shape, rng = case.layers, case.n, case.shape, np.random.default_rng(case.n)
-    capacity, channels = n + 2, shape[0]
-    x, dy, skip, dskip = (rng.normal(0.5, 1, (n, *shape)).astype(np.float32) for _ in range(4))
+    capacity, channels, out = n + 2, shape[0], shape
+    for layer in layers:
+        out = layer.out_shape(out)
+    x, dy, skip, dskip = (rng.normal(0.5, 1, (n, *size)).astype(np.float32) for size in (shape, out, shape, shape))
     w, b, mean = (rng.normal(1, 0.3, channels).astype(np.float32) for _ in range(3))
     var = rng.uniform(0.5, 2, channels).astype(np.float32)
     given: dict[str, Any] = {"dy": dy} | ({"w": w, "b": b} if layers[0].affine else {})
@@ -151,6 +162,7 @@ def _step(device: Device, kind: type[Segment], case: Case) -> set[str]:
         "mean": mean,
         "var": var,
     }
+    host |= {name: nan(capacity, *out) for name in ("y", "dy")}
     for name, array in (("x", x), ("dy", dy), ("skip", skip), ("dskip", dskip)):
         host[name][:n] = array
     if layers[0].affine:
@@ -188,9 +200,7 @@ def _predicted(
     mean, var = (held[name].astype(float) for name in ("mean", "var"))
     v = reference.predict(layers[0], x, given.get("w"), given.get("b"), mean, var)
     v = v if given.get("skip") is None else v + given["skip"]
-    after = next((each for each in layers[1:] if not isinstance(each, Sum | Branch)), None)
-    if after is None:
-        return v
+    after = next((each for each in layers[1:] if not isinstance(each, Sum | Branch | MaxPool2d)), None)
     of: Any = relu if isinstance(after, ReLU) else activations
-    found: np.ndarray = of.forward(after, v, None, None)
-    return found
+    end: np.ndarray = v if after is None else of.forward(after, v, None, None)
+    return pools.forward(layers[-1], end, None, None) if isinstance(layers[-1], MaxPool2d) else end

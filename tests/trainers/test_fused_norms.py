@@ -76,6 +76,15 @@ TABLE_NET = Net(
     (Linear(out_features=9), BatchNorm1d(), ReLU(), Linear(out_features=33, bias=False), BatchNorm1d(), ReLU(), Linear(out_features=4)),
     CrossEntropyLoss(),
 )  # fmt: skip
+#: Windows of a pool at odd edges.
+POOLED = Net(
+    "pooled", (2, 9, 8),
+    (
+        conv(3, bias=True), BatchNorm2d(), ReLU(), nets.MaxPool2d(2), conv(6), BatchNorm2d(), SiLU(), nets.MaxPool2d(2),
+        conv(6), BatchNorm2d(affine=False), nets.AvgPool2d(2), Flatten(), Linear(out_features=4),
+    ),
+    CrossEntropyLoss(),
+)  # fmt: skip
 CONFIG = TrainConfig(batch_size=7, optimizer=SGD(0.05, momentum=0.9))
 #: Divisions of a channel among blocks: one block, a cluster, and parts that a second launch adds up.
 DIVISIONS: dict[str, Mapping[str, int]] = {
@@ -94,7 +103,7 @@ def trainer(table: KernelTable, net: Net, config: TrainConfig, state: State) -> 
 )
 @pytest.mark.parametrize(
     "net",
-    [TABLE_NET, *(pytest.param(net, marks=pytest.mark.slow) for net in (RESNET, TANGLED))],
+    [TABLE_NET, *(pytest.param(net, marks=pytest.mark.slow) for net in (RESNET, TANGLED, POOLED))],
     ids=lambda net: net.name,
 )  # fmt: skip
 @pytest.mark.usefixtures("cases_once")
@@ -156,19 +165,18 @@ def loaded(device: Device, net: Net) -> KernelTrainer:
     return found
 
 
-@pytest.mark.parametrize("net", [RESNET, TANGLED, TABLE_NET], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [RESNET, TANGLED, POOLED, TABLE_NET], ids=lambda net: net.name)
 def test_a_normalisation_is_one_launch_each_way_and_nothing_is_copied(device: Device, net: Net) -> None:
     with loaded(device, net) as trained:
         names = [call.name for call in trained.program(Slice(7, 7))]
         norms = sum(isinstance(layer, nets.NORMALISATIONS) for layer in net.layers)
-        assert [sum(name.startswith(kernel) for name in names) for kernel in ("norm_forward", "norm_backward")] == [
-            norms
-        ] * 2
+        for kernels in (("norm_forward", "pool_forward"), ("norm_backward", "pool_backward")):
+            assert sum(name.startswith(kernels) for name in names) == norms
         copies = [name for name in names if name.startswith("residual_copy")]
         assert len(copies) <= (net is TANGLED) * 4  # before a ReLU, which masks the gradient in place
 
 
-@pytest.mark.parametrize("net", [RESNET, TANGLED, TABLE_NET], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [RESNET, TANGLED, POOLED, TABLE_NET], ids=lambda net: net.name)
 def test_the_plan_of_memory_is_what_is_taken(device: Device, net: Net) -> None:
     with loaded(device, net) as trained:
         assert trained.chain is not None

@@ -3,60 +3,12 @@
 // x, skip, y, dskip, dy, dx: (n, channels, size); skip is the stored array of a Sum, dskip a Branch's second gradient,
 // null without one. w, b, dw, db: (channels,), null without an affine map. Arrays are read in units of VEC numbers;
 // units, per, chunks, width: as in channel_sums.cuh. FUNCTION: f, of activation.cuh.
-// saved (5, channels): mean in two parts, 1 / sqrt(var + eps), that times w, and b; w may change before they are read.
-// Sums of a thread's few numbers are float, of differences from their mean; all others are double, in a fixed order.
 // arch: sm_80, sm_90, sm_100
 // instance: norm_moments<1, 4>; norm_forward<1, 4, 7, 2>; norm_forward<1, 4, 7, 3>; norm_forward<1, 1, 6, 0>
 // instance: norm_forward<32, 1, 5, 0>; norm_forward<1, 4, 3, 0>
 // instance: norm_sums<1, 4, 7>; norm_backward<1, 4, 7, 2>; norm_backward<1, 4, 7, 0>; norm_backward<1, 1, 6, 0>
 // instance: norm_backward<32, 1, 5, 0>; norm_backward<1, 4, 3, 0>
-#include "../activation/activation.cuh"
-#include "channel_sums.cuh"
-#include "parameter.cuh"
-
-// Units that a thread has under way, forward and backward.
-constexpr int AHEAD = 4, BACK = 2;
-
-// What makes z and z w + b of a channel's numbers.
-struct Map {
-    float high, low, factor, scale, b;
-
-    __device__ __forceinline__ float difference(float x) const { return x - high - low; }
-    __device__ __forceinline__ float mapped(float difference) const { return fmaf(difference, scale, b); }
-};
-
-// Sums of x - shift and of its square over a thread's numbers; shift: the channel's first number.
-template <int ACROSS, int VEC>
-__device__ __forceinline__ void moments(const float* __restrict__ x, const Units<ACROSS>& units, float shift,
-    double& sum, double& squares) {
-    sum = squares = 0.0;
-    for (unsigned unit = units.first; unit < units.last; unit += AHEAD * units.step) {
-        float number[AHEAD * VEC], total = 0.0f, rest = 0.0f, square = 0.0f;
-        int count = 0;
-#pragma unroll
-        for (int k = 0; k < AHEAD; ++k) {
-            load_unit<VEC>(x, units.at(unit + k * units.step), number + k * VEC);
-            count += unit + k * units.step < units.last ? VEC : 0;
-        }
-#pragma unroll
-        for (int k = 0; k < AHEAD * VEC; ++k) total += number[k];
-        const float middle = total / count;
-#pragma unroll
-        for (int k = 0; k < AHEAD * VEC; ++k) {
-            const float difference = k < count ? number[k] - middle : 0.0f;
-            rest += difference;
-            square = fmaf(difference, difference, square);
-        }
-        const double base = static_cast<double>(middle) - shift;
-        sum += count * base + rest;
-        squares += square + base * (2.0 * rest + count * base);
-    }
-}
-
-template <int ACROSS, int VEC>
-__device__ __forceinline__ float first_number(const float* __restrict__ x, const Units<ACROSS>& units) {
-    return units.channel < 0 ? 0.0f : x[static_cast<long long>(units.channel) * units.width * VEC];
-}
+#include "norm.cuh"
 
 template <int ACROSS, int VEC>
 __global__ void __launch_bounds__(1024, 1) norm_moments(const float* __restrict__ x, double* __restrict__ parts,
@@ -69,58 +21,17 @@ __global__ void __launch_bounds__(1024, 1) norm_moments(const float* __restrict_
     store_parts<ACROSS>(totals, parts);
 }
 
-// The map of a thread's channel from its totals, or from the running statistics; `stores`: it is the one that moves
-// those and saves the map. count: numbers of the channel.
-template <int ACROSS, int SOURCE>
-__device__ __forceinline__ Map channel_map(const Units<ACROSS>& units, const double* totals, float shift,
-    const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ running_mean,
-    float* __restrict__ running_var, float* __restrict__ saved, bool stores, double count, double eps,
-    double momentum) {
-    const int c = units.channel, n = units.channels;
-    double mean, var;
-    if constexpr (SOURCE == RUNNING) {
-        mean = running_mean[c], var = running_var[c];
-    } else {
-        const double sum = totals[threadIdx.x], squares = totals[ACROSS + threadIdx.x] - sum * (sum / count);
-        mean = shift + sum / count, var = squares < 0.0 ? 0.0 : squares / count;
-    }
-    const double factor = 1.0 / sqrt(var + eps);
-    const float high = static_cast<float>(mean);
-    const Map map = {high, static_cast<float>(mean - high), static_cast<float>(factor),
-        static_cast<float>(w == nullptr ? factor : factor * w[c]), b == nullptr ? 0.0f : b[c]};
-    if (SOURCE == RUNNING || !stores) return map;
-    running_mean[c] = static_cast<float>((1.0 - momentum) * running_mean[c] + momentum * mean);
-    running_var[c] = static_cast<float>((1.0 - momentum) * running_var[c] + momentum * (var * (count / (count - 1.0))));
-    saved[c] = map.high, saved[n + c] = map.low, saved[2 * n + c] = map.factor;
-    saved[3 * n + c] = map.scale, saved[4 * n + c] = map.b;
-    return map;
-}
-
 // running_mean and running_var move by the share `momentum` towards the batch's mean and unbiased variance; for RUNNING
 // they are the statistics. Bound by memory: x once from it and, where a block's share fits, once from L1.
 template <int ACROSS, int VEC, int FUNCTION, int SOURCE>
-__global__ void __launch_bounds__(1024, 1) norm_forward(const float* __restrict__ x, const float* __restrict__ skip,
-    float* __restrict__ y, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ running_mean,
-    float* __restrict__ running_var, float* __restrict__ saved, const double* __restrict__ parts, unsigned units,
-    unsigned per, unsigned chunks, unsigned width, int channels, double eps, double momentum, float slope) {
-    __shared__ double shared[WARP_SUMS<ACROSS>], totals[2 * ACROSS];
-    __shared__ Map maps[ACROSS];
+__global__ void __launch_bounds__(THREADS<FUNCTION>, 1) norm_forward(const float* __restrict__ x,
+    const float* __restrict__ skip, float* __restrict__ y, const float* __restrict__ w, const float* __restrict__ b,
+    float* __restrict__ running_mean, float* __restrict__ running_var, float* __restrict__ saved,
+    const double* __restrict__ parts, unsigned units, unsigned per, unsigned chunks, unsigned width, int channels,
+    double eps, double momentum, float slope) {
     const Units<ACROSS> mine(units, per, chunks, width, channels);
-    const float shift = SOURCE == RUNNING ? 0.0f : first_number<ACROSS, VEC>(x, mine);
-    if constexpr (SOURCE == PARTS) {
-        add_parts<ACROSS>(parts, chunks, totals);
-    } else if constexpr (SOURCE != RUNNING) {
-        double sum, squares;
-        moments<ACROSS, VEC>(x, mine, shift, sum, squares);
-        add_up<ACROSS, SOURCE>(sum, squares, shared, totals);
-    }
-    if (threadIdx.x < ACROSS) {
-        const bool stores = blockIdx.x % chunks == 0;
-        maps[threadIdx.x] = mine.channel < 0 ? Map{} : channel_map<ACROSS, SOURCE>(mine, totals, shift, w, b,
-            running_mean, running_var, saved, stores, static_cast<double>(units) * VEC, eps, momentum);
-    }
-    __syncthreads();
-    const Map map = maps[threadIdx.x % ACROSS];
+    const Map map = map_of<ACROSS, VEC, SOURCE>(x, mine, w, b, running_mean, running_var, saved, parts, units, chunks,
+        eps, momentum);
     for (unsigned unit = mine.first; unit < mine.last; unit += AHEAD * mine.step) {
         float number[AHEAD * VEC], other[AHEAD * VEC];
 #pragma unroll
@@ -188,16 +99,11 @@ __device__ __forceinline__ void gradient_sums(const float* __restrict__ x, const
     }
 }
 
-template <int ACROSS>
-__device__ __forceinline__ Map saved_map(const float* __restrict__ saved, const Units<ACROSS>& units) {
-    const int c = units.channel < 0 ? 0 : units.channel, n = units.channels;
-    return {saved[c], saved[n + c], saved[2 * n + c], saved[3 * n + c], saved[4 * n + c]};
-}
-
 template <int ACROSS, int VEC, int FUNCTION>
-__global__ void __launch_bounds__(1024, 1) norm_sums(const float* __restrict__ x, const float* __restrict__ skip,
-    float* dy, const float* __restrict__ dskip, const float* __restrict__ saved, double* __restrict__ parts,
-    unsigned units, unsigned per, unsigned chunks, unsigned width, int channels, float slope, int keeps) {
+__global__ void __launch_bounds__(THREADS<FUNCTION>, 1) norm_sums(const float* __restrict__ x,
+    const float* __restrict__ skip, float* dy, const float* __restrict__ dskip, const float* __restrict__ saved,
+    double* __restrict__ parts, unsigned units, unsigned per, unsigned chunks, unsigned width, int channels,
+    float slope, int keeps) {
     __shared__ double shared[WARP_SUMS<ACROSS>], totals[2 * ACROSS];
     const Units<ACROSS> mine(units, per, chunks, width, channels);
     double products, total;
@@ -210,11 +116,11 @@ __global__ void __launch_bounds__(1024, 1) norm_sums(const float* __restrict__ x
 // dx = w factor (g - mean of g - z mean of g z), null where no layer before it is trained; dw = sum of g z, db = sum of
 // g; and the update of w and b. keeps: dy becomes g, the gradient of both summands of a Sum.
 template <int ACROSS, int VEC, int FUNCTION, int SOURCE>
-__global__ void __launch_bounds__(1024, 1) norm_backward(const float* __restrict__ x, const float* __restrict__ skip,
-    float* dy, const float* __restrict__ dskip, const float* __restrict__ saved, const double* __restrict__ parts,
-    float* __restrict__ dx, float* dw, float* db, unsigned units, unsigned per, unsigned chunks, unsigned width,
-    int channels, float slope, int keeps, float* grads, float* params, float* momentum_buffer, float rate,
-    float momentum, int nesterov, float decay, float limit) {
+__global__ void __launch_bounds__(THREADS<FUNCTION>, 1) norm_backward(const float* __restrict__ x,
+    const float* __restrict__ skip, float* dy, const float* __restrict__ dskip, const float* __restrict__ saved,
+    const double* __restrict__ parts, float* __restrict__ dx, float* dw, float* db, unsigned units, unsigned per,
+    unsigned chunks, unsigned width, int channels, float slope, int keeps, float* grads, float* params,
+    float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit) {
     __shared__ double shared[WARP_SUMS<ACROSS>], totals[2 * ACROSS];
     const Units<ACROSS> mine(units, per, chunks, width, channels);
     const Map map = saved_map<ACROSS>(saved, mine);
@@ -225,13 +131,8 @@ __global__ void __launch_bounds__(1024, 1) norm_backward(const float* __restrict
         gradient_sums<ACROSS, VEC, FUNCTION>(x, skip, dy, dskip, mine, map, slope, keeps != 0, products, total);
         add_up<ACROSS, SOURCE>(products, total, shared, totals);
     }
-    const int lane = threadIdx.x, c = mine.channel;
-    if (lane < 2 * ACROSS && c >= 0 && dw != nullptr && blockIdx.x % chunks == 0) {
-        float* gradient = (lane < ACROSS ? dw : db) + c;
-        const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
-        Parameter parameter(flat, gradient);
-        parameter.finish(flat, gradient, static_cast<float>(totals[lane]));
-    }
+    finish_parameters<ACROSS>(totals, mine, dw, db, blockIdx.x % chunks == 0,
+        {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit});
     if (dx == nullptr) return;
     const double count = static_cast<double>(units) * VEC;
     const float product = static_cast<float>(totals[threadIdx.x % ACROSS] / count),

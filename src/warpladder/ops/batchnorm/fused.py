@@ -104,9 +104,14 @@ class FusedBatchNorm(UpdatesInPlace):
         self.adds, self.branches = (any(isinstance(each, kind) for each in rest) for kind in (Sum, Branch))
         self.function, self.slope = function(subgraph.layers)
         self.saved = self.scratch((5, self.channels)) if self.trains else None
-        division = divided(device.limits, capacity, self.channels, self.size)
+        division = self.divided(capacity)
         parts = (division.blocks, 2, division.across)
         self.parts = self.scratch(parts, np.float64) if self.trains and division.source == PARTS else None
+
+    def divided(self, n: int) -> Division:
+        """Division of n samples; an activation other than ReLU needs more registers than 1,024 threads leave."""
+        found = divided(self.device.limits, n, self.channels, self.size)
+        return found if self.function >= IDENTITY else found._replace(threads=min(512, found.threads))
 
     def _kernel(self, name: str, division: Division, *values: int, arguments: tuple[object, ...]) -> Launch:
         found = ", ".join(map(str, (division.across, division.wide, *values)))
@@ -115,7 +120,7 @@ class FusedBatchNorm(UpdatesInPlace):
 
     def forward(self, part: Slice) -> Launches:
         t, layer, channels = self.buffers, self.layer, self.channels
-        division = divided(self.device.limits, part.n, channels, self.size)
+        division = self.divided(part.n)
         source = division.source if self.trains else RUNNING
         if not self.trains:
             division = division._replace(source=RUNNING)
@@ -130,7 +135,7 @@ class FusedBatchNorm(UpdatesInPlace):
 
     def backward(self, part: Slice) -> Launches:
         t, channels = self.buffers, self.channels
-        division = divided(self.device.limits, part.n, channels, self.size)
+        division = self.divided(part.n)
         dskip = t.dskip if self.branches else None
         skip = t.skip if self.adds and self.function != IDENTITY else None
         keeps = dskip is not None or (self.adds and self.function != IDENTITY)

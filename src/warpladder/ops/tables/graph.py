@@ -8,6 +8,8 @@ from dataclasses import replace
 from ...nets import CrossEntropyLoss, Linear, ReLU
 from ..batchnorm.fused import CHAINS as NORMALISED
 from ..batchnorm.fused import FusedBatchNorm
+from ..batchnorm.pooled import CHAINS as POOLED
+from ..batchnorm.pooled import PooledBatchNorm
 from ..engine.chain import Gather
 from ..engine.separate import SeparateSegments
 from ..linear.stem import ShortStem
@@ -30,6 +32,7 @@ TABLE = replace(
     segments={
         **gemm.TABLE.segments,
         **dict.fromkeys(NORMALISED, FusedBatchNorm),
+        **dict.fromkeys(POOLED, PooledBatchNorm),
         **dict.fromkeys(ADDED, FusedSum),
         (Gather, Linear): ShortStem,
         (Gather, Linear, ReLU): ShortStem,

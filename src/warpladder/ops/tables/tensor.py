@@ -11,6 +11,8 @@ from ...machine.peaks import TENSOR
 from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
 from ..batchnorm.fused import CHAINS as NORMALISED
 from ..batchnorm.fused import FusedBatchNorm
+from ..batchnorm.pooled import CHAINS as POOLED
+from ..batchnorm.pooled import PooledBatchNorm
 from ..conv2d.tensor.loss import TensorConv2dLoss
 from ..conv2d.tensor.segment import TensorConv2d
 from ..engine.chain import Gather
@@ -25,6 +27,7 @@ TABLE = replace(
     segments={
         **tiled.TABLE.segments,
         **dict.fromkeys(NORMALISED, FusedBatchNorm),
+        **dict.fromkeys(POOLED, PooledBatchNorm),
         **dict.fromkeys(ADDED, FusedSum),
         (Linear,): TensorLinear,
         (Linear, ReLU): TensorLinear,
