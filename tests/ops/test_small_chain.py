@@ -223,21 +223,17 @@ def test_weights_take_turns_where_shared_memory_is_small() -> None:
     assert compare_epoch(rung(on), drawn) > 0
 
 
-def test_layers_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer whose weights do not fit, in the middle, and one at the end of which a piece is short."""
+def test_layers_in_pieces() -> None:
+    """Layers whose weights do not fit, with sums over pieces on the way back."""
     on, random = device(shared=44 << 10, multiprocessors=2), np.random.default_rng(5)
-    for layers, inputs in (
-        ((*linear(90, SiLU()), *linear(100, Dropout(0.2)), *linear(2)), 5),
-        (linear(75, Tanh()), 150),
-    ):
-        of = Net("pieces", (inputs,), layers, MSELoss())
-        dataset = drawn_data(inputs, of.out_shape[0], of.loss, 7, random).but(train_weight=None)
-        check_updates(partial(build, on), of, TrainConfig(batch_size=7, learning_rate=0.5), dataset)
-        with build(on, of, SGD_CONFIG, case(of, SGD_CONFIG, 1, 17).state) as trainer:
-            trainer.load(dataset)
-            assert isinstance(trainer, KernelTrainer) and kinds(trainer) == [SmallChain]
-            (chain,) = trainer.chain.segments if trainer.chain is not None else ()
-            assert isinstance(chain, SmallChain) and chain.plan.turn > len(chain.plan.widths) - 1
+    of = Net("pieces", (5,), (*linear(90, SiLU()), *linear(100, Dropout(0.2)), *linear(2)), MSELoss())
+    dataset = drawn_data(5, 2, of.loss, 7, random).but(train_weight=None)
+    check_updates(partial(build, on), of, TrainConfig(batch_size=7, learning_rate=0.5), dataset)
+    with build(on, of, SGD_CONFIG, case(of, SGD_CONFIG, 1, 17).state) as trainer:
+        trainer.load(dataset)
+        assert isinstance(trainer, KernelTrainer) and trainer.chain is not None
+        (chain,) = trainer.chain.segments
+        assert isinstance(chain, SmallChain) and chain.plan.is_divided
 
 
 @pytest.mark.parametrize(
