@@ -192,7 +192,7 @@ class KernelTable:
     """Table of the segments of a rung.
 
     segments : by the types of consecutive nodes.
-    chains : segments of any number of nodes, for those that the one of `segments` does not take.
+    chains : segments of the last nodes, whatever their number, for those that the one of `segments` does not take.
     update : the optimizer's step on all parameters that no segment updates.
     accumulate : sum of gradients, for batches in slices.
     alternatives : other segments for layers with parameters; a tuner compares their times with those of `segments`.
@@ -229,7 +229,7 @@ class KernelTable:
 
     def takes(self, kinds: tuple[type, ...], part: Subgraph) -> type[Segment] | None:
         """Segment that computes nodes of these types, or None."""
-        listed = (self.segments.get(kinds), *self.chains)
+        listed = (self.segments.get(kinds), *(self.chains if part.turns else ()))
         return next((kind for kind in listed if kind is not None and kind.takes(part)), None)
 
     def cut(self, chain: Subgraph) -> Cut | None:
@@ -257,14 +257,13 @@ class KernelTable:
         kinds = tuple(type(node) for node in chain.nodes)
         tables = (self,) if self.below is None else (self, self.below)
         longest = max(len(kinds) for table in tables for kinds in table.segments)
-        if any(table.chains for table in tables):
-            longest = len(kinds)
+        ends = {len(kinds)} if any(table.chains for table in tables) else set()
         best: list[Cut | None] = [[], *([None] * len(kinds))]
         for first in range(len(kinds)):
             before = best[first]
             if before is None:
                 continue
-            for last in range(first + 1, min(first + longest, len(kinds)) + 1):
+            for last in sorted(ends | {*range(first + 1, min(first + longest, len(kinds)) + 1)}):
                 part = chain.part(first, last)
                 table = self.of(part, below)
                 segment = None if table is None or part.flattens else table.takes(kinds[first:last], part)
