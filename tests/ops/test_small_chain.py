@@ -223,13 +223,16 @@ def test_weights_take_turns_where_shared_memory_is_small() -> None:
     assert compare_epoch(rung(on), drawn) > 0
 
 
+#: Net whose layers do not fit into 44 KB of shared memory.
+PIECES = Net("pieces", (5,), (*linear(90, SiLU()), *linear(100, Dropout(0.2)), *linear(2)), MSELoss())
+
+
 def test_layers_in_pieces() -> None:
     """Layers whose weights do not fit, with sums over pieces on the way back."""
-    on, random = device(shared=44 << 10, multiprocessors=2), np.random.default_rng(5)
-    of = Net("pieces", (5,), (*linear(90, SiLU()), *linear(100, Dropout(0.2)), *linear(2)), MSELoss())
-    dataset = drawn_data(5, 2, of.loss, 7, random).but(train_weight=None)
-    check_updates(partial(build, on), of, TrainConfig(batch_size=7, learning_rate=0.5), dataset)
-    with build(on, of, SGD_CONFIG, case(of, SGD_CONFIG, 1, 17).state) as trainer:
+    on = device(shared=44 << 10, multiprocessors=2)
+    dataset = drawn_data(5, 2, PIECES.loss, 7, np.random.default_rng(5)).but(train_weight=None)
+    check_updates(partial(build, on), PIECES, TrainConfig(batch_size=7, learning_rate=0.5), dataset)
+    with build(on, PIECES, SGD_CONFIG, case(PIECES, SGD_CONFIG, 1, 17).state) as trainer:
         trainer.load(dataset)
         assert isinstance(trainer, KernelTrainer) and trainer.chain is not None
         (chain,) = trainer.chain.segments
@@ -277,11 +280,14 @@ def test_each_number_of_samples_of_a_block(samples: int, monkeypatch: pytest.Mon
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() -> None:
     dropped = (Dropout(0.1), *linear(34, GELU(), Dropout(0.3)), *linear(18, ReLU(), bias=False), *linear(5))
     general = (CrossEntropyLoss(), CrossEntropyLoss((1.0, 2.0, 3.0, 4.0, 5.0), 0.1), HuberLoss())
-    for of in (net(21, 34, 18, 5), *(Net("dropped", (21,), dropped, loss) for loss in general)):
-        found, config, dataset = set(), ADAM_CONFIG, drawn_data(21, 5, of.loss, 7, np.random.default_rng(2))
-        start = case(of, config, seed=2, samples=17).state
+    nets = net(21, 34, 18, 5), *(Net("dropped", (21,), dropped, loss) for loss in general), PIECES
+    for of in nets:
+        outputs, found = of.out_shape[0], set()
+        dataset = drawn_data(of.in_shape[0], outputs, of.loss, 7, np.random.default_rng(2))
+        start = case(of, ADAM_CONFIG, seed=2, samples=17).state
         for mode, order in (("fast", "forward"), ("fast", "reverse"), ("fast", "random"), ("check", "forward")):
-            with build(device(mode, order), of, config, start) as trainer:
+            on = device(mode, order, 44 << 10, 2) if of is PIECES else device(mode, order)
+            with build(on, of, ADAM_CONFIG, start) as trainer:
                 trainer.load(dataset)
                 trainer.run(Order(2, 0, 17), 0, 3)  # in check mode it raises at the first report
                 if mode == "fast":
