@@ -106,6 +106,80 @@ words 8002007f 7f020080 8002ffff 7e00fd81 7e00fe7f ff000000 1 7f0101ff 1010180 4
 400180bf fffffffc 4 6
 complex -2 1.5
 """
+#: Functions of 16-bit floats against their definitions, a pipeline by a barrier of the block, and counts by an atomic.
+SHORT = r"""
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda/pipeline>
+#include <cooperative_groups.h>
+#include <cstdio>
+#include <vector>
+template <class H> __device__ bool next_to(H down, H up, float x) {
+    return float(down) <= x && x <= float(up) && (down.bits == up.bits || abs(int(down.bits) - int(up.bits)) == 1);
+}
+__device__ int wrong;
+__global__ void rounds(const float* xs) {
+    float x = xs[threadIdx.x];
+    bool right = next_to(__float2half_rd(x), __float2half_ru(x), x)
+        && next_to(__float2bfloat16_rd(x), __float2bfloat16_ru(x), x)
+        && float(__float2half_rz(x)) == float(x > 0 ? __float2half_rd(x) : __float2half_ru(x));
+    __half h = x;
+    __half2 p{h, -h}, one{1.f, 1.f};
+    right &= __half2int_rd(h) == int(floorf(h)) && __half2short_ru(h) == short(ceilf(h))
+        && __half2ll_rz(h) == (long long)truncf(h) && float(hfloor(h)) == floorf(h) && __half2uchar_rz(-h) <= 255;
+    right &= __hbge2(p, p) && !__hbne2(p, p) && __heq2_mask(p, one) == (float(h) == 1 ? 0xffffu : 0u)
+        && float(__hgt2(one, p).x) == (1.f > float(h))
+        && float(__lowhigh2highlow(p).x) == -float(h) && float(__hmul2_sat(p, one).y) >= 0 && p / one == p;
+    right &= __hequ(h, __half(NAN)) && !__heq(h, __half(NAN)) && __hisnan(__hmax_nan(h, __half(NAN)))
+        && float(__hmax(h, __half(NAN))) == float(h) && __hisinf(__float2half(1e9f)) == 1;
+    if (!right) atomicAdd(&wrong, 1);
+}
+__global__ void staged(const float* in, float* out, int batches) {
+    auto block = cooperative_groups::this_thread_block();
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    __shared__ float stage[2][64];
+    auto pipe = cuda::make_pipeline(block, &state);
+    for (int fill = 0, b = 0; b < batches; ++b) {
+        for (; fill < batches && fill < b + 2; ++fill) {
+            pipe.producer_acquire();
+            cuda::memcpy_async(block, stage[fill % 2], in + fill * 64, sizeof(float) * 64, pipe);
+            pipe.producer_commit();
+        }
+#ifndef NO_WAIT
+        pipe.consumer_wait();
+#else
+        block.sync();
+#endif
+        out[b * 64 + threadIdx.x] = stage[b % 2][63 - threadIdx.x];
+#ifdef NO_WAIT
+        pipe.consumer_wait();
+#endif
+        pipe.consumer_release();
+    }
+}
+__global__ void tickets(int* next, int* out) { out[atomicAdd(next, 1)] = 1; }
+int main() {
+    std::vector<float> x(256);
+    for (int i = 0; i < 256; ++i) x[i] = (i % 2 ? -1 : 1) * std::pow(1.17f, i % 60 - 20);
+    float *d, *out;
+    int *next, *places, bad;
+    cudaMalloc(&d, 1024), cudaMalloc(&out, 1024), cudaMalloc(&next, 4), cudaMalloc(&places, 256);
+    cudaMemcpy(d, x.data(), 1024, cudaMemcpyHostToDevice);
+    cudaMemset(next, 0, 4);
+    rounds<<<1, 256>>>(d);
+    staged<<<1, 64>>>(d, out, 4);
+    std::vector<float> y(256);
+    cudaMemcpy(y.data(), out, 1024, cudaMemcpyDeviceToHost);
+    cudaMemcpyFromSymbol(&bad, wrong, sizeof bad);
+    for (int i = 0; i < 256; ++i) bad += y[i] != x[i / 64 * 64 + 63 - i % 64];
+    tickets<<<1, 64>>>(next, places);
+    std::vector<int> taken(64);
+    cudaMemcpy(taken.data(), places, 256, cudaMemcpyDeviceToHost);
+    for (int each : taken) bad += each != 1;
+    printf("wrong %d\n", bad);
+    cudaFree(d), cudaFree(out), cudaFree(next), cudaFree(places);
+}
+"""
 #: One program with each kind of fault: the first argument of main chooses it.
 FAULTS = r"""
 #include <cooperative_groups.h>
@@ -166,12 +240,25 @@ int main(int, char** argv) {
 
 
 @pytest.mark.parametrize("mode", ["fast", "check"])
-def test_a_right_program_prints_what_it_does_on_a_gpu(tmp_path: Path, capfd: pytest.CaptureFixture, mode: str) -> None:
+@pytest.mark.parametrize(("text", "prints"), [(RIGHT, PRINTS), (SHORT, "wrong 0\n")], ids=["course", "short"])
+def test_a_right_program_prints_what_it_does_on_a_gpu(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str, prints: str, mode: str
+) -> None:
     file = tmp_path / "program.cu"
-    file.write_text(RIGHT)
+    file.write_text(text)
     outcome = run([file], ProgramOptions(find("H100"), mode), limit=60)
-    assert capfd.readouterr().out == PRINTS
+    assert capfd.readouterr().out == prints
     assert (outcome.code, outcome.problems, outcome.remarks) == (0, (), ())
+
+
+def test_a_stage_that_is_read_before_its_wait_is_an_unfinished_copy(tmp_path: Path) -> None:
+    file = tmp_path / "program.cu"
+    file.write_text(SHORT)
+    outcome = run([file], ProgramOptions(find("H100"), "check", ("NO_WAIT",)), limit=60)
+    first = outcome.problems[0]
+    line = 1 + SHORT[: SHORT.index("out[b * 64")].count("\n")
+    assert (first.kind, first.array, first.places[0][1]) == ("unfinished copy", "stage", line)
+    assert "no thread has waited for its barrier, or its stage" in first.message
 
 
 @pytest.fixture(scope="module")

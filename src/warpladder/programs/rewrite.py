@@ -319,9 +319,12 @@ def _expression(plain: str, end: int) -> int:
             if depth == 0:
                 return at
     if at and plain[at - 1] == ">":
-        depth = 0
+        depth = inner = 0
         while at:
             at -= 1
+            inner += (plain[at] == ")") - (plain[at] == "(")
+            if inner > 0:  # a comparison in parentheses
+                continue
             if plain[at] == ">" and plain[at - 1] != "-":
                 depth += 1
             elif plain[at] == "<":

@@ -163,6 +163,12 @@ template <class T> cudaError_t cudaMemsetAsync(T* to, int value, emu::Bytes byte
 inline cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height, EMU_HERE) {
     return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2D", 0, file, line);
 }
+inline cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent size, EMU_HERE) {
+    for (size_t z = 0; z < size.depth; ++z)
+        if (cudaError_t error = emu_memset_host((char*)to.ptr + z * to.pitch * to.ysize, to.pitch, value, size.width,
+            size.height, 1, "cudaMemset3D", 0, file, line)) return error;
+    return cudaSuccess;
+}
 inline cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
     cudaStream_t stream = 0, EMU_HERE) {
     return emu::on_stream(stream, "fill", [=] {
@@ -182,6 +188,10 @@ template <class S> cudaError_t cudaMemcpyFromSymbol(void* to, const S& symbol, e
     cudaMemcpyKind kind = cudaMemcpyDeviceToHost, EMU_HERE) {
     constexpr unsigned element = sizeof(std::remove_all_extents_t<S>);
     return emu_symbol(&symbol, sizeof(S), element, offset, to, 0, kind, bytes, file, line);
+}
+template <class S> cudaError_t cudaMemcpyFromSymbolAsync(void* to, const S& symbol, emu::Bytes bytes, size_t offset,
+    cudaMemcpyKind kind, cudaStream_t = 0, EMU_HERE) {
+    return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind, file, line);
 }
 EMU_EXPORT void emu_note_symbol(const void* symbol, size_t bytes);
 template <class T, class S> cudaError_t cudaGetSymbolAddress(T** pointer, const S& symbol) {
@@ -236,6 +246,10 @@ inline cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
 inline cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDA_VERSION, cudaSuccess; }
 inline cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceFlags(unsigned* flags) { return *flags = 0, cudaSuccess; }
+inline cudaError_t cudaHostGetFlags(unsigned* flags, void*) { return *flags = 0, cudaSuccess; }
+inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = 0, unsigned = 0, EMU_HERE) {
+    return cudaEventRecord(event, stream, file, line); }
 inline cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
 inline cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }

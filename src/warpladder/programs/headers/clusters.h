@@ -36,6 +36,9 @@ inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const v
     emu_launch_address(kernel, emu_config(*config, file, line), arguments);
     return cudaPeekAtLastError();
 }
+// Launches of a stream follow each other here.
+inline void cudaGridDependencySynchronize() {}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
 template <class K> cudaError_t cudaOccupancyMaxActiveClusters(int* count, K*, const cudaLaunchConfig_t* config) {
     unsigned blocks = 1;
     for (unsigned i = 0; i < config->numAttrs; ++i)

@@ -202,6 +202,14 @@ template <class K> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWith
     int threads, size_t shared, unsigned) {
     return cudaOccupancyMaxActiveBlocks(blocks, (const void*)kernel, threads, shared);
 }
+// Bytes of dynamic shared memory that each of some blocks on a multiprocessor may have.
+template <class K> cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, K*, int blocks, int) {
+    int whole = 0, most = 0, reserved = 0;
+    cudaDeviceGetAttribute(&whole, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0);
+    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
+    cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, 0);
+    return *bytes = size_t(std::min(most, whole / std::max(blocks, 1) - reserved)), cudaSuccess;
+}
 // The largest of the blocks that keep most threads on a multiprocessor.
 template <class K, class F> cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block, K* kernel,
     F shared, int limit = 0) {

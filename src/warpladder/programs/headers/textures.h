@@ -24,6 +24,12 @@ struct cudaArray {
 };
 using cudaArray_t = cudaArray*;
 using cudaArray_const_t = const cudaArray*;
+inline cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* size, unsigned* flags, cudaArray_t a) {
+    if (format) *format = a->format;
+    if (size) *size = a->size;
+    if (flags) *flags = a->flags;
+    return cudaSuccess;
+}
 struct cudaMemcpy3DParms {
     cudaArray_t srcArray;
     cudaPos srcPos;

@@ -44,6 +44,42 @@
     X(cudaErrorNotSupported, 801, "operation not supported")                                         \
     X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")   \
     X(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture") \
+    X(cudaErrorProfilerDisabled, 5, "profiler disabled while using external profiling tool")         \
+    X(cudaErrorInvalidHostPointer, 16, "invalid host pointer")                                       \
+    X(cudaErrorInvalidTexture, 18, "invalid texture reference")                                      \
+    X(cudaErrorInvalidTextureBinding, 19, "texture is not bound to a pointer")                       \
+    X(cudaErrorInvalidChannelDescriptor, 20, "invalid channel descriptor")                           \
+    X(cudaErrorInvalidFilterSetting, 26, "filter mode not supported")                                \
+    X(cudaErrorInvalidSurface, 37, "invalid surface reference")                                      \
+    X(cudaErrorDevicesUnavailable, 46, "CUDA-capable device(s) is/are busy or unavailable")          \
+    X(cudaErrorPriorLaunchFailure, 53, "unspecified launch failure in prior launch")                 \
+    X(cudaErrorLaunchMaxDepthExceeded, 65, "launch would exceed maximum depth of nested launches")   \
+    X(cudaErrorSyncDepthExceeded, 68,\
+        "cudaDeviceSynchronize failed because caller's grid depth exceeds cudaLimitDevRuntimeSyncDepth")\
+    X(cudaErrorLaunchPendingCountExceeded, 69,\
+        "launch failed because launch would exceed cudaLimitDevRuntimePendingLaunchCount")\
+    X(cudaErrorStartupFailure, 127, "initialization error")                                          \
+    X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available for execution on the device")\
+    X(cudaErrorECCUncorrectable, 214, "uncorrectable ECC error encountered")                         \
+    X(cudaErrorInvalidPtx, 218, "a PTX JIT compilation failed")                                      \
+    X(cudaErrorFileNotFound, 301, "file not found")                                                  \
+    X(cudaErrorOperatingSystem, 304, "OS call failed or operation not supported on this OS")         \
+    X(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state")          \
+    X(cudaErrorSymbolNotFound, 500, "named symbol not found")                                        \
+    X(cudaErrorSetOnActiveProcess, 708, "cannot set while device is active in this process")         \
+    X(cudaErrorHardwareStackError, 714, "hardware stack error")                                      \
+    X(cudaErrorIllegalInstruction, 715, "an illegal instruction was encountered")                    \
+    X(cudaErrorInvalidAddressSpace, 717, "operation not supported on global/shared address space")   \
+    X(cudaErrorInvalidPc, 718, "invalid program counter")                                            \
+    X(cudaErrorNotPermitted, 800, "operation not permitted")                                         \
+    X(cudaErrorSystemNotReady, 802, "system not yet initialized")                                    \
+    X(cudaErrorStreamCaptureUnmatched, 903, "capture was not initiated in this stream")              \
+    X(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")                     \
+    X(cudaErrorStreamCaptureIsolation, 905, "dependency created on uncaptured work in another stream")\
+    X(cudaErrorStreamCaptureImplicit, 906,\
+        "operation would make the legacy stream depend on a capturing blocking stream")\
+    X(cudaErrorCapturedEvent, 907, "operation not permitted on an event last recorded in a capturing stream")\
+    X(cudaErrorTimeout, 909, "wait operation timed out")                                             \
     X(cudaErrorUnknown, 999, "unknown error")
 
 enum cudaError {

@@ -55,7 +55,7 @@ void overlaps_of_launch(const Request& r, const std::vector<View>& views, const 
         Allocation* a = find((void*)view.low);
         if (!a || !view.touched) continue;
         if (view.touched & 1) a->is_read = true;
-        if (view.touched & 2) a->writer = r.name, a->written_at = place;
+        if (view.touched & 2 && !r.config.is_library) a->writer = r.name, a->written_at = place;
         if (view.touched & 2 && a->type != cudaMemoryTypeDevice) host().are_results_read = true;
         if (!host().has_streams || view.touched & 4) continue;
         Work now{stream, number, "", {}};

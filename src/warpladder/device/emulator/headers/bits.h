@@ -33,6 +33,25 @@ inline float __int2float_rn(int x) { return float(x); }
 inline float __uint2float_rn(unsigned x) { return float(x); }
 inline float __ll2float_rn(long long x) { return float(x); }
 inline float __ull2float_rn(unsigned long long x) { return float(x); }
+#define EMU_FROM_LONG(way, mode) \
+    inline float __ll2float_##way(long long x) { return emu::directed<float>(x, mode); } \
+    inline float __ull2float_##way(unsigned long long x) { return emu::directed<float>(x, mode); } \
+    inline double __ll2double_##way(long long x) { return emu::directed<double>(x, mode); } \
+    inline double __ull2double_##way(unsigned long long x) { return emu::directed<double>(x, mode); }
+namespace emu {
+// An integer as a float F, rounded down (-1), up (1) or to zero (0).
+template <class F, class I> F directed(I x, int mode) {
+    F near = F(x);
+    long double exact = x, found = near;
+    bool down = mode < 0 || (mode == 0 && exact > 0);
+    if (found == exact || down == (found < exact)) return near;
+    return F(down ? nextafter(near, F(-INFINITY)) : nextafter(near, F(INFINITY)));
+}
+}  // namespace emu
+EMU_FROM_LONG(rd, -1)
+EMU_FROM_LONG(ru, 1)
+EMU_FROM_LONG(rz, 0)
+#undef EMU_FROM_LONG
 inline double __int2double_rn(int x) { return double(x); }
 inline double __uint2double_rn(unsigned x) { return double(x); }
 inline double __ll2double_rn(long long x) { return double(x); }
@@ -87,6 +106,8 @@ inline int __mul24(int a, int b) { return int(int64_t(a << 8 >> 8) * (b << 8 >> 
 inline unsigned __umul24(unsigned a, unsigned b) { return unsigned(uint64_t(a & 0xffffff) * (b & 0xffffff)); }
 inline int __hadd(int a, int b) { return int((int64_t(a) + b) >> 1); }
 inline int __rhadd(int a, int b) { return int((int64_t(a) + b + 1) >> 1); }
+inline unsigned __uhadd(unsigned a, unsigned b) { return unsigned((uint64_t(a) + b) >> 1); }
+inline unsigned __urhadd(unsigned a, unsigned b) { return unsigned((uint64_t(a) + b + 1) >> 1); }
 inline unsigned __sad(int a, int b, unsigned c) { return unsigned(a > b ? int64_t(a) - b : int64_t(b) - a) + c; }
 inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return (a > b ? a - b : b - a) + c; }
 inline int __dp4a(int a, int b, int c) {

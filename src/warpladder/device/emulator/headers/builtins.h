@@ -40,6 +40,7 @@ inline void __nanosleep(unsigned) { emu_sleep(); }
 [[noreturn]] inline void emu_trap_here(EMU_HERE) { emu_trap("__trap() was called", file, line); }
 #define __trap() emu_trap_here()
 #define __brkpt() ((void)0)
+#define __prof_trigger(number) ((void)0)
 #define __builtin_assume(condition) ((void)0)
 #define __assume(condition) ((void)0)
 #include "cuda/assert.h"

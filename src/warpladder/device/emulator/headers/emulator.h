@@ -35,6 +35,7 @@
 #include "memory.h"
 #include "half.h"
 #include "bfloat16.h"
+#include "short_floats.h"
 #include "matrix.h"
 #include "async.h"
 #include "bulk.h"

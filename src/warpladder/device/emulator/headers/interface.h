@@ -182,6 +182,7 @@ EMU_EXPORT void emu_phase_read(void* barrier, int rank, const char* file, int li
 EMU_EXPORT void emu_phase_wait(void* barrier, unsigned parity, const char* file, int line);
 // Several arrivals, or announced bytes alone; returns the number of the phase. Its end is waited for by the number.
 EMU_EXPORT uint32_t emu_phase_arrivals(void* barrier, unsigned count, unsigned bytes, const char* file, int line);
+EMU_EXPORT uint32_t emu_phase_copies(void* barrier, const char* file, int line);  // when the thread's copies are there
 EMU_EXPORT void emu_phase_drop(void* barrier, const char* file, int line);  // the last arrival of a thread
 EMU_EXPORT void emu_phase_wait_for(void* barrier, uint32_t phase, const char* file, int line);
 EMU_EXPORT int emu_phase_ended(void* barrier, uint32_t phase, const char* file, int line);

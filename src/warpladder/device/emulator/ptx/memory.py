@@ -59,7 +59,7 @@ def copy(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
     if "wait_all" in words:
         return "emu::wait_for_copies(0);"
     if opcode.startswith("cp.async.mbarrier.arrive"):
-        return f"emu::wait_for_copies(0); emu_phase_arrivals({address(operands[0], ['shared'])}, 1, 0, {HERE});"
+        return f"emu_phase_copies({address(operands[0], ['shared'])}, {HERE});"
     if opcode.startswith(("cp.async.ca.", "cp.async.cg.")) and len(operands) < 5:
         source = operands[3] if len(operands) > 3 and "cache_hint" not in opcode else operands[2]
         return (f"emu::ptx::copy<{operands[2]}>({address(operands[0], ['shared'])}, {address(operands[1], [])}, "

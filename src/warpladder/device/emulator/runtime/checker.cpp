@@ -280,7 +280,8 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     }
     if (!region) region = recent_[forgotten_++ % RECENT] = find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
-    if (region->view) region->view->touched |= (write ? 2 : 1) | (atomic == 3 || atomic == 4 ? 4 : 0);
+    if (region->view)  // an atomic change returns what was there
+        region->view->touched |= (write ? 2 : 1) | (write && atomic ? 1 : 0) | (atomic == 3 || atomic == 4 ? 4 : 0);
     if (write && !region->shared) run_->launch.effects |= 1;
 #ifdef EMU_COUNT
     if (!region->symbol && !region->module) {

@@ -67,7 +67,14 @@ void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Ac
     bool own = copy.thread == now.thread, grouped = block.copies[linear].grouped(reinterpret_cast<void*>(address));
     std::string who = own ? "that it began" : "that " + thread_name(copy.thread) + " began", waits = own ? "it"
         : "that thread";
-    std::string why = grouped ? waits + " has not waited for the copy's group"
+    bool of_barrier = std::any_of(block.phases.begin(), block.phases.end(), [=](auto& each) {
+        return std::any_of(each.second.copies.begin(), each.second.copies.end(), [=](auto& mine) {
+            return std::any_of(mine.second.begin(), mine.second.end(), [=](const Copy& c) {
+                return address - uintptr_t(c.to) < c.size; });
+        });
+    });
+    std::string why = of_barrier ? "no thread has waited for its barrier, or its stage of the pipeline"
+        : grouped ? waits + " has not waited for the copy's group"
         : waits + " has not committed the copy to a group, and a wait counts groups";
     Report report = report_of(me, "unfinished copy",
         here(me) + " " + is + " " + element(region, address) + " at {0} before the copy " + who

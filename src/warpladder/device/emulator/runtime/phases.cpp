@@ -68,6 +68,24 @@ static void end_phase(Block& block, PhaseBarrier& barrier) {
     wake_all(block, barrier);
 }
 
+// Lets copies (cp.async) arrive, and then their threads at the barrier.
+static void deliver(Block& block, PhaseBarrier& barrier) {
+    for (auto& [number, copies] : std::exchange(barrier.copies, {})) {
+        [[maybe_unused]] Thread& owner = block.threads[number];
+        for (const Copy& copy : copies) {
+            copy.arrive();
+#ifdef EMU_CHECK
+            checker.arrived(owner, copy.to, copy.size);
+#endif
+        }
+#ifdef EMU_CHECK
+        checker.release(owner, barrier.released);
+#endif
+        --barrier.missing;
+    }
+    end_phase(block, barrier);
+}
+
 // Waits for the phase of a number, or, as mbarrier's own instruction does, for one of the same parity.
 void Worker::phase(Thread& me, void* address, uint32_t number, bool is_exact, const char* file, int line) {
     Block& block = block_of(me);
@@ -78,6 +96,10 @@ void Worker::phase(Thread& me, void* address, uint32_t number, bool is_exact, co
     while (is_exact ? barrier.phase == number : (barrier.phase & 1) == (number & 1)) {
         if (!barrier.under_way.empty()) {
             bring(block, barrier);
+            continue;
+        }
+        if (!barrier.copies.empty()) {
+            deliver(block, barrier);
             continue;
         }
         stirred(me);
@@ -160,6 +182,23 @@ EMU_EXPORT void emu_phase_read(void* address, int rank, const char* file, int li
     arrive(self(), address, 1, 0, rank, file, line, true); }
 EMU_EXPORT uint32_t emu_phase_arrivals(void* address, unsigned count, unsigned bytes, const char* file, int line) {
     return arrive(self(), address, count, bytes, -1, file, line); }
+// An arrival when this thread's copies have arrived: at the latest when a thread waits for the barrier.
+EMU_EXPORT uint32_t emu_phase_copies(void* address, const char* file, int line) {
+    Thread& me = self();
+    Block& block = block_of(me);
+    Copies& mine = copies_of(me);
+    PhaseBarrier& barrier = phase_of(me, block, address, file, line);
+    if (mine.under_way.empty() || barrier.missing <= barrier.copies.size())
+        return arrive(me, address, 1, 0, -1, file, line);
+#ifdef EMU_CHECK
+    checker.access(address, 8, true, 2, __builtin_return_address(0));
+#endif
+    uint32_t phase = barrier.phase;
+    barrier.copies.emplace_back(me.linear, std::move(mine.under_way));
+    mine.clear();
+    if (!barrier.waiting.empty()) deliver(block, barrier);
+    return phase;
+}
 EMU_EXPORT void emu_phase_drop(void* address, const char* file, int line) {
     Thread& me = self();
     PhaseBarrier& barrier = phase_of(me, block_of(me), address, file, line);
@@ -171,6 +210,7 @@ EMU_EXPORT int emu_phase_ended(void* address, uint32_t phase, const char* file, 
     Block& block = block_of(me);
     PhaseBarrier& barrier = phase_of(me, block, address, file, line);
     if (barrier.phase == phase && !barrier.under_way.empty()) bring(block, barrier);
+    if (barrier.phase == phase && !barrier.copies.empty()) deliver(block, barrier);
     if (barrier.phase == phase) emu_yield();
     if (barrier.phase == phase) return 0;
     worker_of(me).phase(me, address, phase, true, file, line);

@@ -1,8 +1,10 @@
 // Barriers in shared memory that count arrivals and bytes (mbarrier), and the copies whose bytes they wait for.
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "clocks.h"
+#include "copies.h"
 #include "../headers/interface.h"
 
 namespace emu {
@@ -29,6 +31,7 @@ struct PhaseBarrier {
     int64_t bytes = 0;                // that were announced and have not come
     uint32_t phase = 0;               // how many have ended
     std::vector<Tile> under_way;
+    std::vector<std::pair<unsigned, std::vector<Copy>>> copies;  // by thread, which arrives when they have
     std::vector<unsigned> waiting;  // threads
     uint32_t engine = 0;            // number of the copy engine in the checker
 #ifdef EMU_CHECK
