@@ -118,7 +118,7 @@ HARD: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 @pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
-@pytest.mark.parametrize("most", [16384, 64], ids=["block", "cluster"])
+@pytest.mark.parametrize("most", [16384, 64], ids=["block", "parts"])
 @pytest.mark.parametrize("what", HARD)
 def test_fused_sums_lose_nothing(what: str, most: int) -> None:
     device, rng, n, shape, layer = EmulatedDevice(), np.random.default_rng(0), 6, (3, 9, 8), BatchNorm2d()
@@ -127,7 +127,7 @@ def test_fused_sums_lose_nothing(what: str, most: int) -> None:
     host |= {name: np.ones(3) for name in ("w", "b", "dw", "db", "mean", "var")}
     arrays = {name: device.array(array.astype(np.float32), name) for name, array in host.items()}
     nodes = replace(subgraph((layer,), shape, n, device.limits), config=TrainConfig())
-    with mock.patch.object(fused, "MOST", most):
+    with mock.patch.multiple(fused, MOST=most, PART=64):
         segment = fused.FusedBatchNorm(device, nodes, Operands(Buffers(**arrays)), 256)
         for call in (*segment.forward(whole(n)), *segment.backward(whole(n))):
             call.send()

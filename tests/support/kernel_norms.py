@@ -48,12 +48,8 @@ NORMS: dict[type[Layer], list[tuple[Any, Shape, int, int]]] = {
         (BatchNorm2d(momentum=1.0), (5, 4, 1), 2, 1024), (BatchNorm2d(), (17, 6, 6), 9, 256),
     ],
 }  # fmt: skip
-#: Divisions of a channel's numbers among blocks that the fused kernels have for more numbers than these cases: a
-#: cluster, and two launches.
-DIVISIONS: list[Mapping[str, int]] = [
-    {}, {"MOST": 64, "MOST_ROWS": 9},
-    {"MOST": 32, "MOST_ROWS": 4, "PORTABLE": 1, "PART": 20, "PART_ROWS": 4, "RESIDENT": 99},
-]  # fmt: skip
+#: Divisions of a channel's numbers among blocks: one block, and the parts that there are for more numbers than these.
+DIVISIONS: list[Mapping[str, int]] = [{}, {"MOST": 8, "MOST_ROWS": 4, "PART": 20, "PART_ROWS": 4, "RESIDENT": 99}]
 AFTER: dict[type[Layer], Layer] = {
     ReLU: ReLU(), Tanh: Tanh(), Sigmoid: Sigmoid(), LeakyReLU: LeakyReLU(negative_slope=0.2), GELU: GELU(), SiLU: SiLU(),
     Sum: Sum(), Branch: Branch(), MaxPool2d: MaxPool2d(2),

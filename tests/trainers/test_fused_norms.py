@@ -86,10 +86,9 @@ POOLED = Net(
     CrossEntropyLoss(),
 )  # fmt: skip
 CONFIG = TrainConfig(batch_size=7, optimizer=SGD(0.05, momentum=0.9))
-#: Divisions of a channel among blocks: one block, a cluster, and parts that a second launch adds up.
+#: Divisions of a channel among blocks: one block, and parts that a second launch adds up.
 DIVISIONS: dict[str, Mapping[str, int]] = {
-    "alone": {}, "cluster": {"MOST": 64, "MOST_ROWS": 3},
-    "parts": {"MOST": 32, "MOST_ROWS": 4, "PORTABLE": 0, "PART": 20, "PART_ROWS": 4, "RESIDENT": 99},
+    "alone": {}, "parts": {"MOST": 8, "MOST_ROWS": 4, "PART": 20, "PART_ROWS": 4, "RESIDENT": 99}
 }  # fmt: skip
 
 

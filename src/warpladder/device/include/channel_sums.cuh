@@ -1,13 +1,12 @@
-// Two sums over all numbers of a channel, by one block, by a cluster of blocks, or by two launches; in a fixed order.
+// Two sums over all numbers of a channel, by one block or by two launches; in a fixed order.
 //
 // Numbers (n, channels, size) are read in units of VEC. A block has ACROSS channels: 1, whose units its threads share,
 // or 32 next to each other where size is 1, so that a warp reads 32 of them at once. `chunks` blocks share a channel.
 #pragma once
-#include "sync.cuh"
 #include "warp.cuh"
 
-// Where the totals of a channel come from: one block, a cluster, parts that another launch wrote, or neither.
-enum Source { ALONE = 0, CLUSTER = 1, PARTS = 2, RUNNING = 3 };
+// Where the totals of a channel come from: one block, parts that another launch wrote, or neither.
+enum Source { ALONE = 0, PARTS = 1, RUNNING = 2 };
 
 // The units that a thread reads: first + k * step, below last. channel is below 0 where there is none.
 template <int ACROSS>
@@ -53,9 +52,9 @@ __device__ __forceinline__ void store_unit(float* to, long long at, const float*
     else to[at] = value[0];
 }
 
-// Doubles of shared memory for the sums of each warp: ACROSS channels take blocks of 256 threads, one up to 1,024.
+// Doubles of shared memory for the sums of each of up to 32 warps.
 template <int ACROSS>
-constexpr int WARP_SUMS = ACROSS > 1 ? 8 * 2 * ACROSS : 32 * 2;
+constexpr int WARP_SUMS = 32 * 2 * ACROSS;
 
 // totals (2, ACROSS) of every thread's a and b. A block has 64 threads or more.
 template <int ACROSS>
@@ -83,21 +82,6 @@ __device__ __forceinline__ void add_in_block(double a, double b, double* shared,
     __syncthreads();
 }
 
-#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-// totals (2, ACROSS) of all blocks of a cluster from the totals of each.
-template <int ACROSS>
-__device__ __forceinline__ void add_in_cluster(double* totals) {
-    cluster_sync();
-    double sum = 0.0;
-    if (threadIdx.x < 2 * ACROSS) {
-        for (unsigned rank = 0; rank < cluster_size(); ++rank) sum += shared_of(totals, rank)[threadIdx.x];
-    }
-    cluster_sync();  // all blocks have read
-    if (threadIdx.x < 2 * ACROSS) totals[threadIdx.x] = sum;
-    __syncthreads();
-}
-#endif
-
 // parts (groups of channels, chunks, 2, ACROSS): the totals of each block, for another launch.
 template <int ACROSS>
 __device__ __forceinline__ void store_parts(const double* totals, double* parts) {
@@ -120,13 +104,4 @@ __device__ __forceinline__ void add_parts(const double* __restrict__ parts, unsi
         if (lane == 0) totals[warp] = sum;
     }
     __syncthreads();
-}
-
-// totals (2, ACROSS) of the channel from this block's a and b, for a source that adds them.
-template <int ACROSS, int SOURCE>
-__device__ __forceinline__ void add_up(double a, double b, double* shared, double* totals) {
-    add_in_block<ACROSS>(a, b, shared, totals);
-#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-    if constexpr (SOURCE == CLUSTER) add_in_cluster<ACROSS>(totals);
-#endif
 }

@@ -4,9 +4,9 @@
 // null without one. w, b, dw, db: (channels,), null without an affine map. Arrays are read in units of VEC numbers;
 // units, per, chunks, width: as in channel_sums.cuh. FUNCTION: f, of activation.cuh.
 // arch: sm_80, sm_90, sm_100
-// instance: norm_moments<1, 4>; norm_forward<1, 4, 7, 2>; norm_forward<1, 4, 7, 3>; norm_forward<1, 1, 6, 0>
+// instance: norm_moments<1, 4>; norm_forward<1, 4, 7, 1>; norm_forward<1, 4, 7, 2>; norm_forward<1, 1, 6, 0>
 // instance: norm_forward<32, 1, 5, 0>; norm_forward<1, 4, 3, 0>
-// instance: norm_sums<1, 4, 7>; norm_backward<1, 4, 7, 2>; norm_backward<1, 4, 7, 0>; norm_backward<1, 1, 6, 0>
+// instance: norm_sums<1, 4, 7>; norm_backward<1, 4, 7, 1>; norm_backward<1, 4, 7, 0>; norm_backward<1, 1, 6, 0>
 // instance: norm_backward<32, 1, 5, 0>; norm_backward<1, 4, 3, 0>
 #include "norm.cuh"
 
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(THREADS<FUNCTION>, 1) norm_backward(const floa
     } else {
         double products, total;
         gradient_sums<ACROSS, VEC, FUNCTION>(x, skip, dy, dskip, mine, map, slope, keeps != 0, products, total);
-        add_up<ACROSS, SOURCE>(products, total, shared, totals);
+        add_in_block<ACROSS>(products, total, shared, totals);
     }
     finish_parameters<ACROSS>(totals, mine, dw, db, blockIdx.x % chunks == 0,
         {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit});

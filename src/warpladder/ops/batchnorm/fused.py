@@ -1,4 +1,4 @@
-"""CUDA launcher of batch normalisation with the layers after it, in one launch where a channel fits a cluster."""
+"""CUDA launcher of batch normalisation with the layers after it, in one launch where a block takes a channel."""
 
 import math
 from itertools import product
@@ -18,19 +18,18 @@ from ..update.fused import UpdatesInPlace, settings
 FUSED = Path(__file__).with_name("fused.cu")
 
 #: Sources of a channel's sums, as in channel_sums.cuh.
-ALONE, CLUSTER, PARTS, RUNNING = range(4)
-#: Channels of a block where each has one number in a sample, and its threads.
+ALONE, PARTS, RUNNING = range(3)
+#: Channels of a block where each has one number in a sample, and threads of a block that shares a channel with others.
 FEATURES, THREADS = 32, 256
-#: Numbers of a channel in a block: as many as stay in the L1 cache, and as few as are worth another block.
-MOST, LEAST = 16384, 2048
+#: Most numbers of a channel that a block takes alone: if there is a channel for each multiprocessor, and if not.
+MOST, LEAST = 16384, 4096
 #: The same, where a block has 32 channels.
-MOST_ROWS, LEAST_ROWS = 512, 128
-#: Numbers of a thread, and of a block where another launch adds up; rows, where a block has 32 channels.
-EACH, PART, PART_ROWS = 16, 4096, 128
-#: Threads of a block that has a multiprocessor to itself.
-WIDEST = 1024
-#: Blocks of a cluster that every GPU with clusters takes, and blocks of 256 threads on a multiprocessor.
-PORTABLE, RESIDENT = 8, 8
+MOST_ROWS, LEAST_ROWS = 4096, 1024
+#: Numbers of a thread, and of a block where another launch adds up; the same, where a block has 32 channels.
+EACH, PART = 16, 4096
+EACH_ROWS, PART_ROWS = 4, 128
+#: Blocks of THREADS threads on a multiprocessor.
+RESIDENT = 8
 
 
 class Division(NamedTuple):
@@ -54,29 +53,23 @@ class Division(NamedTuple):
         """Kernel arguments units, per, chunks and width."""
         return self.units, ceil_div(self.units, self.chunks), self.chunks, self.width
 
-    @property
-    def cluster(self) -> int:
-        return self.chunks if self.source == CLUSTER else 1
-
 
 def divided(limits: Limits, n: int, channels: int, size: int) -> Division:
-    """Division of n samples of (channels, size) numbers: one block, a cluster, or parts for a second launch."""
-    across = FEATURES if size == 1 else 1
-    wide = 4 if size % 4 == 0 else 1
-    most, least, groups, count = (
-        (MOST_ROWS, LEAST_ROWS, ceil_div(channels, FEATURES), n) if size == 1 else (MOST, LEAST, channels, n * size)
+    """Division of n samples of (channels, size) numbers: a block for each channel, or parts for a second launch."""
+    across, wide = FEATURES if size == 1 else 1, 4 if size % 4 == 0 else 1
+    groups, count, units, width = ceil_div(channels, across), n * size, n * size // wide, size // wide
+    fills = groups >= limits.multiprocessors
+    most, each, part = (
+        (MOST_ROWS if fills else LEAST_ROWS, EACH_ROWS, PART_ROWS)
+        if size == 1
+        else (MOST if fills else LEAST, EACH, PART)
     )
-    fewest, free = _power(ceil_div(count, most)), min(limits.multiprocessors // groups, count // least)
-    wanted, held = max(fewest, _power(free + 1) // 2), min(PORTABLE, limits.cluster)
-    units, width = n * size // wide, size // wide
-    if fewest <= held and wanted < 4 * held:
-        chunks = min(wanted, held)
-        widest = WIDEST if groups * chunks <= limits.multiprocessors else 512  # of 512, two run at once
-        threads = THREADS if size == 1 else min(widest, max(64, _power(ceil_div(count, chunks * EACH))))
-        return Division(ALONE if chunks == 1 else CLUSTER, across, wide, groups, chunks, threads, units, width)
-    part = PART_ROWS if size == 1 else PART
-    full = ceil_div(RESIDENT * limits.multiprocessors, groups)
-    return Division(PARTS, across, wide, groups, min(ceil_div(count, part), full), THREADS, units, width)
+    if count <= most:
+        widest = 512 if fills or size > 1 else 1024
+        threads = min(widest, max(64, across * _power(ceil_div(count, each))))
+        return Division(ALONE, across, wide, groups, 1, threads, units, width)
+    chunks = min(ceil_div(count, part), ceil_div(RESIDENT * limits.multiprocessors, groups))
+    return Division(PARTS, across, wide, groups, chunks, THREADS, units, width)
 
 
 def _power(number: int) -> int:
@@ -116,7 +109,7 @@ class FusedBatchNorm(UpdatesInPlace):
     def _kernel(self, name: str, division: Division, *values: int, arguments: tuple[object, ...]) -> Launch:
         found = ", ".join(map(str, (division.across, division.wide, *values)))
         kernel = self.device.kernel(FUSED, f"{name}<{found}>")
-        return kernel.bind(division.blocks, division.threads, *arguments, cluster=division.cluster)
+        return kernel.bind(division.blocks, division.threads, *arguments)
 
     def forward(self, part: Slice) -> Launches:
         t, layer, channels = self.buffers, self.layer, self.channels

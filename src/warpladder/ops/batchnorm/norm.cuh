@@ -97,7 +97,7 @@ __device__ __forceinline__ Map map_of(const float* __restrict__ x, const Units<A
     } else if constexpr (SOURCE != RUNNING) {
         double sum, squares;
         moments<ACROSS, VEC>(x, mine, shift, sum, squares);
-        add_up<ACROSS, SOURCE>(sum, squares, shared, totals);
+        add_in_block<ACROSS>(sum, squares, shared, totals);
     }
     if (threadIdx.x < ACROSS) {
         const bool stores = blockIdx.x % chunks == 0;

@@ -4,8 +4,8 @@
 // it again. A thread has a window, also an incomplete one at an odd edge, which has no output. windows: of a channel,
 // these among them; window_share: of a block. Other arguments: as in fused.cu.
 // arch: sm_80, sm_90, sm_100
-// instance: pool_forward<4, 7, 2>; pool_forward<1, 3, 0>; pool_forward<4, 7, 3>
-// instance: pool_sums<7>; pool_sums<3>; pool_backward<7, 2>; pool_backward<3, 0>
+// instance: pool_forward<4, 7, 1>; pool_forward<1, 3, 0>; pool_forward<4, 7, 2>
+// instance: pool_sums<7>; pool_sums<3>; pool_backward<7, 1>; pool_backward<3, 0>
 #include "nan.cuh"
 #include "norm.cuh"
 
@@ -30,6 +30,32 @@ struct Window {
     __device__ __forceinline__ bool is_complete() const { return right && below; }
 };
 
+// The pixels of a window, two at a time where rows begin at an even number; 0 where there is none.
+__device__ __forceinline__ void load_window(const float* __restrict__ x, const Window& window, int w,
+    float (&found)[4]) {
+    if (w % 2 == 0) {
+        const float2 none = make_float2(0.0f, 0.0f), *pairs = reinterpret_cast<const float2*>(x + window.pixel);
+        const float2 above = pairs[0], under = window.below ? pairs[w / 2] : none;
+        found[0] = above.x, found[1] = above.y, found[2] = under.x, found[3] = under.y;
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) found[k] = window.has(k) ? x[window.at(k, w)] : 0.0f;
+}
+
+__device__ __forceinline__ void store_window(float* dx, const Window& window, int w, const float (&found)[4]) {
+    if (w % 2 == 0) {
+        float2* pairs = reinterpret_cast<float2*>(dx + window.pixel);
+        pairs[0] = make_float2(found[0], found[1]);
+        if (window.below) pairs[w / 2] = make_float2(found[2], found[3]);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        if (window.has(k)) dx[window.at(k, w)] = found[k];
+    }
+}
+
 // argmax may be null: no gradient is computed.
 template <int VEC, int FUNCTION, int SOURCE>
 __global__ void __launch_bounds__(THREADS<FUNCTION>, 1) pool_forward(const float* __restrict__ x, float* __restrict__ y,
@@ -46,8 +72,7 @@ __global__ void __launch_bounds__(THREADS<FUNCTION>, 1) pool_forward(const float
         const Window window(number, own.channel, channels, h, w);
         if (!window.is_complete()) continue;
         float found[4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) found[k] = x[window.at(k, w)];
+        load_window(x, window, w, found);
         int place = 0;
 #pragma unroll
         for (int k = 0; k < 4; ++k) found[k] = value<FUNCTION>(map.mapped(map.difference(found[k])), slope);
@@ -118,7 +143,7 @@ __global__ void __launch_bounds__(THREADS<FUNCTION>, 1) pool_backward(const floa
     } else {
         double products, total;
         pooled_sums<FUNCTION>(x, dy, argmax, own, h, w, map, slope, products, total);
-        add_up<1, SOURCE>(products, total, shared, totals);
+        add_in_block<1>(products, total, shared, totals);
     }
     finish_parameters<1>(totals, own, dw, db, blockIdx.x % chunks == 0,
         {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit});
@@ -128,15 +153,15 @@ __global__ void __launch_bounds__(THREADS<FUNCTION>, 1) pool_backward(const floa
     for (unsigned number = own.first; number < own.last; number += own.step) {
         const Window window(number, own.channel, channels, h, w);
         float found[4], incoming = 0.0f;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) found[k] = window.has(k) ? x[window.at(k, w)] : 0.0f;
+        load_window(x, window, w, found);
         int place = -1;
         if (window.is_complete()) incoming = dy[window.output], place = argmax[window.output];
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             const float g = k == place ? pooled_gradient<FUNCTION>(incoming, found[k], map, slope) : 0.0f;
             const float z = map.difference(found[k]) * map.factor;
-            if (window.has(k)) dx[window.at(k, w)] = map.scale * (g - middle - z * product);
+            found[k] = map.scale * (g - middle - z * product);
         }
+        store_window(dx, window, w, found);
     }
 }

@@ -67,7 +67,7 @@ class PooledBatchNorm(FusedBatchNorm):
 
     def _pooled(self, name: str, division: Division, arguments: tuple[object, ...]) -> Call:
         kernel = self.device.kernel(POOLED, name)
-        return kernel.bind(division.blocks, division.threads, *arguments, cluster=division.cluster)
+        return kernel.bind(division.blocks, division.threads, *arguments)
 
 
 #: Runs of layers that the segment computes.
