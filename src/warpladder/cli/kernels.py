@@ -83,7 +83,8 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
     if file.with_suffix(".toml").is_file():
         click.echo(f"This folder has one: warpladder {verb} {file.with_suffix('.toml')}")
     if has_main(file):
-        click.echo(f"\nTo run main() and check the launches that it makes:\n\n  warpladder check {file}")
+        what = "check" if verb == "check" else "count"
+        click.echo(f"\nTo run main() and {what} the launches that it makes:\n\n  warpladder {verb} {file}")
     return wrong
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import KernelError
-from .kernels import listed
+from .kernels import has_main, listed
 from .shared.console import console
 from .shared.files import check_place, write
 from .shared.json_errors import json_errors
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 @click.option("--registers", metavar="N", type=click.IntRange(1, 255), help="Of a thread, as nvcc -Xptxas -v prints.")
 @click.option("--page", metavar="FILE.html", type=click.Path(path_type=Path), help="Write a page with the source.")
 @overwrite_option
-@timeout_option("How long a launch may run; 0 for as long as it takes.")
+@timeout_option("How long a launch may run, or a program; 0 for as long as it takes.")
+@click.option("--list", "is_list", is_flag=True, help="List the kernels of a program instead of running it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def metrics(
@@ -43,16 +44,18 @@ def metrics(
     page: Path | None,
     overwrite: bool,
     timeout: float,
+    is_list: bool,
     as_json: bool,
     **requested: Any,
 ) -> None:
     """Count sectors, bank conflicts, divergence, atomics and FLOPs of the kernels in FILE, without a GPU.
 
-    FILE is a .cu file, or a .toml file that describes launches of one, as for `check`. Counts are exact for the
-    described launch, and have Nsight Compute's names.
+    FILE is a .cu file, or a .toml file that describes launches of one, as for `check`. Without a launch, a program
+    with a main() is run. Counts are exact for the described launch, and have Nsight Compute's names.
 
     \b
     Examples:
+      warpladder metrics program.cu
       warpladder metrics copy.cu --grid 4 --block 256 --arg x=n --arg n=1000
       warpladder metrics launches.toml --gpu T4 --page counts.html
     """
@@ -65,15 +68,18 @@ def metrics(
         check_place(page, overwrite, file)
     with json_errors(as_json):
         description = described(file, requested, context)
-        if description is None:
+        runs = description is None and not (is_list or as_json) and has_main(file)
+        if description is None and not runs:
             wrong = listed(file, as_json, "metrics")
-    if description is None:
+    if description is None and not runs:
         if wrong:
             raise KernelError(wrong)
         return
 
     with json_errors(as_json):
-        counts = measure(description, timeout, ended_early)
+        counts = (
+            measure(description, timeout, ended_early) if description else _of_program(context, file, card, timeout)
+        )
     limits = _limits(card)
     if as_json:
         click.echo(json.dumps(tables(counts, gpu, registers or 0), indent=2))
@@ -82,9 +88,22 @@ def metrics(
             _show(kernel, limits, registers or 0)
     if page is not None:
         facts = [_facts(kernel, limits, registers or 0) for kernel in counts]
-        write(page, drawn(description.source.name, counts, facts).encode())
+        write(page, drawn(description.source.name if description else file.name, counts, facts).encode())
         if not as_json:
             click.echo(f"Open this: {page}")
+
+
+def _of_program(context: click.Context, file: Path, card: Any, limit: float) -> Sequence[KernelCounts]:
+    """Counts of the launches that a program makes; a faulty one ends the command with 1, as `check` does."""
+    from ..programs.build import ProgramOptions
+    from ..programs.run import run
+    from .run import show
+
+    outcome = run([file], ProgramOptions(card, "count"), limit=limit)
+    show(outcome, limit)
+    if outcome.problems or outcome.is_late:
+        context.exit(1)
+    return outcome.counts
 
 
 def ended_early(message: str) -> None:

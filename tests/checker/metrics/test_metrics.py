@@ -117,6 +117,19 @@ class TestByHand:
         assert found["metrics"]["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 992
         assert run(*words, "--gpu", "T5")[0] == 2
 
+    def test_a_program_is_run_and_its_launches_are_counted(self, run, tmp_path) -> None:
+        file = tmp_path / "program.cu"
+        text = "__global__ void k(int* x) { x[threadIdx.x] = 1; }\n"
+        text += "int main() { int *x, h[64]; cudaMalloc(&x, 256); k<<<1, 64>>>(x);"
+        text += " return cudaMemcpy(h, x, BYTES, cudaMemcpyDeviceToHost) + cudaFree(x); }\n"
+        file.write_text(text.replace("BYTES", "256"))
+        code, out, _ = run("metrics", str(file), "--page", str(tmp_path / "page.html"))
+        assert code == 0 and "k, grid (1, 1, 1), block (64, 1, 1)" in out and "2 requests, 8 sectors" in out
+        assert "x[threadIdx.x] = 1" in (tmp_path / "page.html").read_text()
+        assert "To run main() and count the launches" in run("metrics", "--list", str(file))[1]
+        file.write_text(text.replace("BYTES", "512"))
+        assert run("metrics", str(file))[0] == 1
+
 
 def test_instructions_are_counted_by_their_width() -> None:
     assert _of("vaddss", "%xmm0,%xmm1,%xmm1") == Arithmetic(add=1)
