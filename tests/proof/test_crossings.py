@@ -81,3 +81,18 @@ def test_an_output_next_to_its_target_crosses_it() -> None:
     assert across is not None
     np.testing.assert_allclose(across[-2:], true[-2:] * [-1, 1])
     assert _gradient(net, params, x, out - [[1e-3, 1.0]])[1] is None
+
+
+def test_a_unit_that_is_no_longer_zero_is_the_largest_of_its_pool() -> None:
+    """Of a window of zeros a pool takes the first, until rounding makes another one positive."""
+    layers = Conv2d(out_channels=1, kernel_size=1), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=2)
+    net = Net("n", (1, 2, 2), layers, MSELoss())
+    params = initial(net, 3).astype(np.float64)
+    params[:2] = 1.0, -0.5
+    x = np.array([[[[0.1, 0.2], [0.5 - 1e-9, 0.3]]]])
+    true, across = _gradient(net, params, x, np.ones((1, 2)))
+    assert not np.any(true[:2])
+    assert across is not None
+    np.testing.assert_allclose(across[0], across[1] / 2, rtol=1e-6)
+    there = _gradient(net, params, x + np.array([[[[0, 0], [2e-9, 0]]]]), np.ones((1, 2)))[0]
+    np.testing.assert_allclose(across, there, rtol=1e-6, atol=1e-8)

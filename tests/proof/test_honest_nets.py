@@ -13,8 +13,11 @@ from warpladder.ladder import find
 from warpladder.nets import (
     GELU,
     AvgPool2d,
+    BatchNorm1d,
+    BatchNorm2d,
     BCEWithLogitsLoss,
     Conv2d,
+    CrossEntropyLoss,
     Flatten,
     HuberLoss,
     L1Loss,
@@ -27,8 +30,10 @@ from warpladder.nets import (
 )
 from warpladder.ops.loss.array import ArrayElementLoss
 from warpladder.ops.tables.array import TABLE
-from warpladder.optimizers import SGD
+from warpladder.optimizers import SGD, Adam, RMSprop
+from warpladder.optimizers.schedules import StepDecay
 from warpladder.proof import verify
+from warpladder.proof.whole_batches import cancelled_biases
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
@@ -79,3 +84,53 @@ def test_a_sign_by_comparisons_is_honest() -> None:
 
     verdict = verify(build, net, TrainConfig(batch_size=5), seed=1, reach=4)
     assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("loss", [L1Loss(), HuberLoss(delta=0.1)], ids=["L1", "Huber"])
+@pytest.mark.parametrize("inputs", [3, 10])
+def test_slopes_of_one_size_are_judged_in_large_batches(loss: Loss, inputs: int) -> None:
+    """All batches have thousands of equal terms."""
+    net = Net("cut", (inputs,), (Linear(out_features=5), ReLU(), Linear(out_features=6)), loss)
+    verdict = verify(find("numpy").build, net, TrainConfig(batch_size=None), seed=1, reach=4)
+    assert verdict.passed, verdict.reason
+
+
+def test_few_different_samples_are_judged_in_large_batches() -> None:
+    net = Net("few", (2,), (Linear(out_features=2),), MSELoss())
+    for batch in (None, 4000):
+        verdict = verify(find("numpy").build, net, TrainConfig(batch_size=batch), seed=3, reach=4)
+        assert verdict.passed, verdict.reason
+
+
+def test_a_bias_that_the_next_normalisation_subtracts_is_not_judged_by_its_rounding_errors() -> None:
+    layers = (
+        Linear(out_features=8),
+        BatchNorm1d(),
+        Linear(out_features=6),
+        BatchNorm1d(),
+        ReLU(),
+        Linear(out_features=3),
+    )
+    net = Net("normal", (5,), layers, CrossEntropyLoss())
+    assert cancelled_biases(net) == {"0.bias", "1.bias", "2.bias"}
+    for optimizer in (SGD(0.01), Adam(1e-3)):
+        verdict = verify(find("numpy").build, net, TrainConfig(batch_size=8, optimizer=optimizer), seed=1, reach=4)
+        assert verdict.passed, verdict.reason
+    padded = Conv2d(out_channels=2, kernel_size=3, padding=1), BatchNorm2d(), Conv2d(out_channels=2, kernel_size=3)
+    ends = BatchNorm2d(), Flatten(), Linear(out_features=3)
+    assert cancelled_biases(Net("conv", (1, 6, 6), (*padded, *ends), CrossEntropyLoss())) == {
+        "0.bias",
+        "1.bias",
+        "2.bias",
+    }
+    padded = *padded[:2], Conv2d(out_channels=2, kernel_size=3, padding=1)
+    assert cancelled_biases(Net("conv", (1, 6, 6), (*padded, *ends), CrossEntropyLoss())) == {"0.bias", "2.bias"}
+
+
+def test_a_rate_below_the_smallest_float_changes_nothing() -> None:
+    """A schedule that halves the rate in every step of a short epoch."""
+    net = Net("faint", (6,), (Linear(out_features=4), ReLU(), Linear(out_features=3)), CrossEntropyLoss())
+    for optimizer in (RMSprop(1e-3, weight_decay=1e-3, momentum=0.9), SGD(0.01)):
+        config = TrainConfig(batch_size=3, optimizer=optimizer, schedule=StepDecay(every=0.5, gamma=0.5), epochs=29)
+        verdict = verify(find("numpy").build, net, config, seed=52, reach=4)
+        assert verdict.passed, verdict.reason

@@ -17,13 +17,13 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.machine.precision import PRECISIONS
-from warpladder.nets import Linear, MSELoss, Net, ReLU
+from warpladder.nets import CrossEntropyLoss, Linear, MSELoss, Net, ReLU
 from warpladder.nets.params import initial
 from warpladder.proof import verify
 from warpladder.proof.bounds import output_bound, output_scale
 from warpladder.proof.case_maker import CaseMaker
-from warpladder.proof.cases import make_pools
 from warpladder.proof.kinks import on_grid
+from warpladder.proof.pools import make_pools
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.samples import Noise
 from warpladder.proof.tolerance import bound, rounded
@@ -181,6 +181,18 @@ def test_wherever_results_are_stored_the_predictions_of_one_sample_pass(stores: 
                 got = program.predict(pool.x[i : i + 1], pool.scale)
                 truth = pool.truth[i : i + 1]
                 assert distance(got, truth, output_scale(truth, pool.truth)) <= output_bound(net, "bf16")
+
+
+def test_of_many_samples_with_few_outputs_those_are_predicted_that_every_program_rounds_well() -> None:
+    """Of a thousand samples a few are near a bound in every program; none was found before."""
+    net = Net("wide", (13,), (Linear(out_features=200), ReLU(), Linear(out_features=2)), CrossEntropyLoss())
+    maker = CaseMaker(net, TrainConfig(batch_size=512), np.random.default_rng(0), "bf16")
+    state, pools = make_pools(maker, (Noise(net, np.float32), Noise(net, np.uint8)), 1027)
+    for pool in pools:
+        assert pool.x.shape == (1027, 13)
+        for stores in ((), ("bias", "sum"), ("bias", "product", "sum")):
+            got = ReferenceTrainer(net, TrainConfig(), state, "bf16", stores).predict(pool.x, pool.scale)
+            assert distance(got, pool.truth, output_scale(pool.truth)) <= output_bound(net, "bf16")
 
 
 def test_a_precision_has_to_be_known() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from ..machine.precision import Precision, named
 from ..nets import Net
 from ..nets.params import views
-from .verdict import distance, distances
+from .verdict import distances
 
 # Times the witness's error in a term: BLAS adds in many accumulators, a single one rounds more, and RESERVE covers the
 # rest.
@@ -46,6 +46,7 @@ class BiasSums:
         # of the witness's terms, at least one rounding each, (distinct, channels) float64.
         self.truth: dict[int, np.ndarray] = {}
         self.errors: dict[int, np.ndarray] = {}
+        self.unsure: np.ndarray | None = None  # additional tolerance of the gradient
 
     def add_truth(self, some: np.ndarray, layer: int, dy: np.ndarray) -> None:
         """Add the true terms of distinct samples.
@@ -85,25 +86,48 @@ class BiasSums:
         reserve : float
             Factor by which an error must be below its bound.
         """
-        named = views(self.net, gradient)
-        for layer in self.truth:
-            name = f"{self.net.names[layer]}.bias"
-            want = named[name]
-            off = np.square(np.stack(list(self._one_by_one(layer))) - want)
-            error = float(np.max(distances(off, np.broadcast_to(np.square(want), off.shape))))
+        for name, want, off in self._serial(gradient):
+            error = self._worst(name, off, want, bounds)
             if not error * reserve <= bounds[name]:
                 return _sentence(name, error, "where its terms are added one after the other", bounds[name], reserve)
         return ""
+
+    def allow(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> np.ndarray | None:
+        """Additional tolerance of the gradient, (param_count,), where a program that adds the true terms one by one
+        exceeds a bound; None where none does. Both errors are measured with it from then on.
+        """
+        unsure = np.zeros(len(gradient))
+        for name, want, off in self._serial(gradient):
+            if not self._worst(name, off, want, bounds) * reserve <= bounds[name]:
+                views(self.net, unsure)[name][...] = reserve * np.abs(off).max()
+        self.unsure = unsure if np.any(unsure) else None
+        return self.unsure
 
     def repeated_error(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> str:
         """Reason why the witness's errors in the terms may make honest programs exceed the bounds; "" if not."""
         named = views(self.net, gradient)
         for layer in self.truth:
             name = f"{self.net.names[layer]}.bias"
-            error = distance(named[name] + CHAIN * self._repeated_errors(layer), named[name])
+            error = self._worst(name, CHAIN * self._repeated_errors(layer)[None], named[name], bounds)
             if not error * reserve <= bounds[name]:
                 return _sentence(name, error, "where like terms are rounded alike", bounds[name], reserve)
         return ""
+
+    def _serial(self, gradient: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """Each bias's name, its gradient (channels,), and the errors (orders, channels) of sums of its terms one by
+        one.
+        """
+        named = views(self.net, gradient)
+        for layer in self.truth:
+            name = f"{self.net.names[layer]}.bias"
+            yield name, named[name], np.stack(list(self._one_by_one(layer))) - named[name]
+
+    def _worst(self, name: str, off: np.ndarray, want: np.ndarray, bounds: dict[str, float]) -> float:
+        """Largest distance of some sums, whose errors are `off` (sums, channels), from `want` (channels,)."""
+        scale = np.abs(want)
+        if self.unsure is not None:
+            scale = scale + views(self.net, self.unsure)[name] / bounds[name]
+        return float(np.max(distances(np.square(off), np.broadcast_to(np.square(scale), off.shape))))
 
     def _one_by_one(self, layer: int) -> Iterator[np.ndarray]:
         """Sums (channels,) of the terms, rounded after each, in the batch's order and, if few, in other orders."""

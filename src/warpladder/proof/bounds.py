@@ -7,6 +7,10 @@ Scales of errors in an optimizer's step: if gradient, momentum and decay cancel,
 does not shrink errors in proportion. So errors are relative to the step's terms without their signs: for each input, a
 gradient, a parameter or a slot, the change of the result if this input changed by its own magnitude, at the step's
 derivative. For a sum, as in SGD, this is the sum of its terms' absolute values.
+
+Errors that losses and gradients may have besides their bounds: a probability near 1 loses digits in p - 1, a large
+logit has a large rounding error, and the difference of an output from its target has fewer digits than either. How much
+reaches each gradient is computed with the reference.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..machine.precision import Precision, named
-from ..nets import ElementLoss, Net
+from ..nets import CrossEntropyLoss, ElementLoss, Net
 from ..nets.params import param_slices
+from ..ops.loss import reference as losses
 from ..ops.update import reference as update
 from ..optimizers import SGD
 from .tolerance import bound
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 UPDATE = 8  # roundings from a gradient to a weight in SGD
 DRAWS = 4  # draws of the signs of errors
 FEW = 4  # samples of a draw, at least, if each draw has its own
+ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
 NUDGE = 2.0**-16  # share of an input's size by which it is moved for a central difference
 
 
@@ -163,6 +169,74 @@ def error_scales(
     # a result is rounded itself, even where its derivative is zero: a gradient over its own root
     change, *after = (np.maximum(total, np.abs(result)) for total, result in zip(totals, results(*given), strict=True))
     return change, dict(zip(slots, after, strict=True))
+
+
+def slope_errors(
+    net: Net, out: np.ndarray, target: np.ndarray, precision: Precision, share: np.ndarray
+) -> np.ndarray:  # fmt: skip
+    """Errors of the outputs' gradient, of the shape of the outputs `out` (n, *out_shape), from the rounding of outputs
+    and probabilities.
+
+    target : labels (n,) or targets of the shape of `out`. share : (n,) of the samples in the loss.
+    """
+    share = share.reshape(-1, *[1] * (out.ndim - 1))
+    if isinstance(net.loss, CrossEntropyLoss):
+        p, q = _probabilities(out), losses.wanted(net.loss, target, out.shape[1])
+        every = q.sum(axis=1, keepdims=True)
+        rounding = _roundings(net, out, precision)
+        return share * (ROUNDINGS * precision.roundoff * (p * every + q) + 2 * p * (1 - p) * every * rounding)
+    size = out[0].size if len(out) else 1
+    return np.broadcast_to(share * (losses.curvature(net.loss) * _roundings(net, out, precision) / size), out.shape)
+
+
+def of_residuals(
+    reference: ReferenceTrainer, entering: Sequence[np.ndarray], target: np.ndarray, precision: Precision,
+    rng: np.random.Generator, places: Places | None,
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """Errors of each gradient, (param_count,), and of the loss, from the rounding of outputs.
+
+    entering : `activations` of the samples. target : of their outputs. places : if the net draws masks.
+    """
+    net, out = reference.net, entering[-1]
+    errors = slope_errors(net, out, target, precision, np.full(len(out), 1 / len(out)))
+    off = float(_roundings(net, out, precision)) * float(np.abs(losses.backward(net.loss, out, target)).sum())
+    return spread(reference, entering, errors, rng, places), off
+
+
+def of_probabilities(
+    reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray, precision: Precision,
+    rng: np.random.Generator, places: Places | None,
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """Errors of each gradient, (param_count,), and of the loss, from the rounding of probabilities and logits.
+
+    entering : `activations` of the samples. y : (n,) labels. places : if the net draws masks.
+    """
+    net, logits = reference.net, entering[-1]
+    assert isinstance(net.loss, CrossEntropyLoss)
+    share = losses.shares(net.loss, y, len(y))
+    errors = slope_errors(net, logits, y, precision, share)
+    p, q = _probabilities(logits), losses.wanted(net.loss, y, logits.shape[1])
+    every = q.sum(axis=1, keepdims=True)
+    slope = np.abs(p * every - q).sum(axis=1, keepdims=True)
+    own = ROUNDINGS * precision.roundoff * every * np.log(p.shape[1] + 1)
+    off = float(np.sum(share[:, None] * (slope * _roundings(net, logits, precision) + own)))
+    return spread(reference, entering, errors, rng, places), off
+
+
+def _probabilities(logits: np.ndarray) -> np.ndarray:
+    """Softmax (n, classes) of logits."""
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _roundings(net: Net, out: np.ndarray, precision: Precision) -> np.ndarray:
+    """Rounding errors of outputs, at most: (n, 1) of logits, for each sample, or of all of a batch's numbers."""
+    size = (
+        np.abs(out).max(axis=1, keepdims=True)
+        if isinstance(net.loss, CrossEntropyLoss)
+        else np.sqrt(np.mean(np.square(out)))
+    )
+    return np.asarray(output_bound(net, precision) * size)
 
 
 def spread(

@@ -16,24 +16,26 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Net
+from ..nets import HuberLoss, L1Loss, Net
 from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
+from .bounds import update_bounds
 from .places import Moments, places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep, truth
 from .samples import SampleSource
 from .suited_samples import REDRAWS, SuitedSamples, TooManyKinks, Unfit
 from .whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
-from .witness import amplified_errors, misfit, misfit_in_coarse
+from .witness import RESERVE, amplified_errors, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 STARTS = 32  # starts tried until every tensor moves
 FEW = 8  # samples for each one that repeats another where masks or a normalisation make each its own
+PATIENCE = 2  # draws in which sums of equal terms must be as near as all others
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
@@ -147,8 +149,8 @@ class CaseMaker:
         place : number of the step in the epoch, and samples in its batch.
         first : True for the first step of a case.
         """
-        for _ in range(REDRAWS):
-            step, data, reason, gradients = self._step(wanted, source, state, place)
+        for number in range(REDRAWS):
+            step, data, reason, gradients = self._step(wanted, source, state, place, number >= PATIENCE)
             if not reason and first:
                 idle = cancelled_biases(self.net)
                 still = [
@@ -185,10 +187,13 @@ class CaseMaker:
         return Dataset(name, x, labels, x[:1], tested, scale, train_weight=weights)
 
     def _step(
-        self, wanted: _WantedCase, source: SampleSource, state: State, place: tuple[int, int]
+        self, wanted: _WantedCase, source: SampleSource, state: State, place: tuple[int, int], allows: bool
     ) -> tuple[ReferenceStep, Dataset, str, list[np.ndarray]]:
         """Step from a state near this one, its batch as a data set, the reason why it cannot judge a trainer, or "",
         and the witnesses' gradients.
+
+        allows : True if the sums of slopes that are cut to one size may be as far off as a program that adds them one
+            by one: all batches have many equal terms then.
         """
         number, size = place
         first = number * self.config.batch(wanted.order.n)
@@ -208,6 +213,9 @@ class CaseMaker:
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
         if self.net.normalizes:
             step = whole_step(reference, step, seen, y, self.precision, places, weights)
+        if allows and sums is not None and isinstance(self.net.loss, L1Loss | HuberLoss):
+            bounds = update_bounds(self.net, size, self.precision)
+            step = replace(step, uncertainty=sums.allow(step.gradient, bounds, RESERVE))
         of_batch = None if weights is None else weights[which]
         data = self._dataset("batch", x[which], y[which], source.scale, of_batch)
         if not self.precision.coarse:

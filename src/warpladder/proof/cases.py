@@ -16,21 +16,18 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Conv2d, CrossEntropyLoss, ElementLoss, Net
+from ..nets import Conv2d, CrossEntropyLoss, ElementLoss, HuberLoss, L1Loss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
-from ..trainers.base import State
-from .case_maker import BATCH_FLOPS, STARTS, CaseMaker, NoReferenceStep
+from .case_maker import BATCH_FLOPS, CaseMaker, NoReferenceStep
 from .extremes import make_extremes
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
 from .places import LEAST_SHARE, in_epoch
-from .reference import ReferenceTrainer
-from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep
+from .pools import make_pools
+from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
-from .suited_samples import REDRAWS
-from .whole_batches import cancelled_biases, drawn_buffers, rest_of
-from .witness import fit_to_predict
+from .whole_batches import cancelled_biases, rest_of
 
 LAST = 2**32 - 1000  # epoch of a case, at most
 FULL = 97  # samples where the batch is the full training set
@@ -43,6 +40,7 @@ AT_ZERO = 16
 TERMS_AT_ZERO = 1 << 10
 REPEATS = 8  # samples for each one that a batch has twice
 TIES = 8  # samples whose logits all tie, at least
+LEVELS = 4.0  # of each number of exact samples: of few numbers there are fewer different samples than a batch has
 INK = 0.1  # share of numbers other than zero where no other samples are fit
 STORED_POWERS = 4, 16  # powers of two by which floats are stored larger than a net sees them
 VISIBLE = 1 / 16  # share of an update that a visible setting changes
@@ -76,31 +74,6 @@ def ends_on_grid(net: Net) -> bool:
     """
     last = max((place.layer for place in param_slices(net)), default=-1)
     return isinstance(net.loss, ElementLoss) and any(switches(layer) for layer in net.layers[last + 1 :])
-
-
-def make_pools(
-    maker: CaseMaker, sources: Sequence[SampleSource], most: int
-) -> tuple[State, tuple[PredictionPool, ...]]:  # fmt: skip
-    """State, and for each source a pool of at most `most` samples to predict at it."""
-    for i in range(1, STARTS):
-        state = State(maker.start(i), buffers=drawn_buffers(maker.net, maker.rng))
-        found = tuple(pool for pool in (_pool(maker, state, source, most) for source in sources) if pool is not None)
-        if len(found) == len(sources):
-            return state, found
-    raise NoReferenceStep(f"no samples were found for net {maker.net.name!r} that are fit to judge its output by")
-
-
-def _pool(maker: CaseMaker, state: State, source: SampleSource, most: int) -> PredictionPool | None:
-    """Pool of at most `most` samples of a source whose outputs at a state can be judged; None if too few can."""
-    reference = ReferenceTrainer(maker.net, maker.config, state)
-    count = min(most, maker.distinct)
-    for _ in range(REDRAWS):
-        x, _ = source(maker.rng, count)
-        truth = reference.predict(x, source.scale)
-        alone = fit_to_predict(maker.net, x, source.scale, state, truth, maker.precision)
-        if len(alone) and np.any(truth):
-            return PredictionPool(x, source.scale, truth, alone)
-    return None
 
 
 def _weighted(data: Dataset | None) -> bool:
@@ -164,9 +137,11 @@ class Cases:
         if always_rounds(net):
             screened, floats = screened[:2], floats[:1]
             exact = screened
-        long = screened if config.batch_size is None and ends_on_grid(net) else exact
+        cuts = isinstance(net.loss, L1Loss | HuberLoss)  # slopes to a few sizes
+        is_alike = cuts or ends_on_grid(net) or LEVELS ** math.prod(net.in_shape) < far.n
+        long = screened if config.batch_size is None and is_alike else exact
 
-        self.exact = make.case("exact", self._order(usual), exact)
+        self.exact = make.case("exact", self._order(usual), [*exact, *(() if exact is screened else screened)])
         nothing = np.zeros(net.param_count)
         few = max(rest, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
         blank = [*quarters, Quarters(net, np.uint8, ink=INK, outputs=outputs)]

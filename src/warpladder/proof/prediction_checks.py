@@ -6,7 +6,8 @@ import numpy as np
 
 from .bounds import output_bound, output_scale
 from .context import GuardedTrainer, ProofContext
-from .reference_cases import PredictionPool, ReferenceCase
+from .pools import PredictionPool
+from .reference_cases import ReferenceCase
 
 #: Samples that are predicted at once, at least, by the steps of a long call that the trainer has time for.
 MANY = {1024: 1 << 16, 128: 1 << 13, 16: 1 << 10, 0: 200}

@@ -114,21 +114,6 @@ class ReferenceCase:
         return replace(self, dataset=moved, order=order)
 
 
-@dataclass(frozen=True)
-class PredictionPool:
-    """Samples as they are stored, with their true outputs at a state.
-
-    x, scale : stored samples and their scale.
-    truth : the net's outputs for them, float64.
-    alone : (some,) int64, samples whose outputs can be judged separately.
-    """
-
-    x: np.ndarray
-    scale: float
-    truth: np.ndarray
-    alone: np.ndarray
-
-
 def truth(
     reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, places: Places | None = None,
     weights: np.ndarray | None = None, sums: BiasSums | None = None,

@@ -91,7 +91,10 @@ def _check_update(context: ProofContext, trainer: GuardedTrainer, wanted: Refere
     update_scales, slot_scales = wanted.error_scales(config, bounds, net)
     slack = None
     if config.learning_rate < LEAST_RATE:
-        slack = views(net, _storage_error(context, before, params, config.optimizer.stores))
+        lost = _storage_error(context, before, params, config.optimizer.stores)
+        if wanted.rate(config) < np.finfo(context.element).tiny:  # which is 0 in many programs
+            lost = lost + np.abs(params - before)
+        slack = views(net, lost)
     names = judged(net, config)
     updates = pairs(net, after.params - before, params - before)
     updates = {name: both for name, both in updates.items() if name in names}
@@ -127,12 +130,14 @@ def _check_buffers(context: ProofContext, after: State, wanted: ReferenceStep, w
 
 
 def _storage_error(context: ProofContext, before: np.ndarray, after: np.ndarray, roundings: int) -> np.ndarray:
-    """Error (param_count,) of each weight by rounding for storage, last and, in some optimizers, before.
+    """Error (param_count,) of each weight by rounding for storage, last and, in some optimizers, before; the smallest
+    normal number may be flushed to 0.
 
     In fp64 the reference is rounded too.
     """
     times = 2 if context.element == np.float64 else 1
-    return times * context.cases.precision.roundoff * (np.abs(after) + (roundings - 1) * np.abs(before))
+    rounding = times * context.cases.precision.roundoff * (np.abs(after) + (roundings - 1) * np.abs(before))
+    return np.asarray(rounding + np.finfo(context.element).tiny)
 
 
 def _poison(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase, wanted: ReferenceStep) -> None:

@@ -117,14 +117,18 @@ def distance(
 
 
 def distances(off: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Distances (tensors,) of tensors of one axis, from squares (tensors, length) of differences and of scales."""
+    """Distances (tensors,) of tensors, from squares (tensors, *shape) of differences and of scales."""
+    axes = range(1, off.ndim)
+    wholes = [a.sum(axis=tuple(axes)) for a in (off, size)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        total = size.sum(axis=1, keepdims=True)
-        each = off / np.maximum(size, total / max(1, size.shape[1]))
-        whole = off.sum(axis=1, keepdims=True) / total
-        ratios = np.sqrt(np.concatenate([np.where(off == 0, 0.0, each), whole], axis=1))
-    ratios[:, -1][~off.any(axis=1)] = 0.0
-    return np.asarray(ratios.max(axis=1))
+        largest = np.where(wholes[0] == 0, 0.0, wholes[0] / wholes[1])
+        for axis in axes:
+            rest = tuple(other for other in axes if other != axis)
+            numerator, own = off.sum(axis=rest), size.sum(axis=rest)
+            usual = wholes[1][:, None] / max(1, own.shape[1])
+            ratio = np.where(numerator == 0, 0.0, numerator / np.maximum(own, usual))
+            largest = np.maximum(largest, ratio.max(axis=1, initial=0.0))
+    return np.sqrt(largest)
 
 
 def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:

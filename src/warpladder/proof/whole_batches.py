@@ -18,8 +18,10 @@ from ..nets import (
     AdaptiveAvgPool2d,
     AvgPool2d,
     Branch,
+    Conv2d,
     Flatten,
     LeakyReLU,
+    Linear,
     MaxPool2d,
     Net,
     ReLU,
@@ -42,8 +44,8 @@ from .reference_cases import ReferenceStep
 #: Samples in the smallest batch of a proof: of two numbers the normalised ones are always 1 and -1.
 LEAST = 4
 POWER = 4  # power of two of large deviations in running statistics
-#: Layers through which a shift of all numbers of a channel passes unchanged.
-SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, Branch, Sum)
+#: Layers whose output, if all numbers of a channel are shifted, is shifted channel by channel, or number by number.
+SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, Linear, Branch, Sum)
 
 
 def rest_of(net: Net, batch: int, usual: int) -> int:
@@ -67,7 +69,8 @@ def _is_cancelled(net: Net, at: int) -> bool:
         return at in returned and _is_cancelled(net, at + 1) and _is_cancelled(net, returned[at])
     if isinstance(layer, Shortcut):
         return _is_cancelled(net, returned[at])
-    return layer.normalizes or (isinstance(layer, SHIFTED) and _is_cancelled(net, at + 1))
+    passes = isinstance(layer, SHIFTED) or (isinstance(layer, Conv2d) and not layer.padding)
+    return layer.normalizes or (passes and _is_cancelled(net, at + 1))
 
 
 def judged(net: Net, config: TrainConfig) -> frozenset[str]:

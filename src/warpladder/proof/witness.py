@@ -23,21 +23,17 @@ from ..ops.tables.reference import with_references
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
 from .bias_sums import BiasSums
-from .bounds import loss_bound, output_bound, output_scale, step_bounds, update_bounds
+from .bounds import loss_bound, step_bounds, update_bounds
 from .places import Places
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceStep, truth
-from .verdict import distance, distances
+from .verdict import distance
 from .whole_batches import judged
 
 RESERVE = 3.0  # times that the witness's error must fit into each bound
 NEARBY = 3  # witnesses with other roundings of the parameters
-ALONE = 64  # samples that are tried one by one, at most
-SHARE = 0.8  # share of them that must be fit: with fewer the others were near a bound by chance
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
 COARSE_RESERVE = 2.0
-# SHARE of a coarser format, whose bound is a few roundings of one number: half of all samples are not fit alone
-COARSE_SHARE = 0.25
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
@@ -106,7 +102,7 @@ def misfit_in_coarse(
 ) -> tuple[str, list[np.ndarray]]:
     """Reason why a batch cannot judge a trainer in a format coarser than fp32, or "", and each witness's gradient."""
     gradients = []
-    for witness in _coarse(net, step.state.params, precision):
+    for witness in honest(net, SETTINGS, State(step.state.params), precision):
         loss, _, gradient = truth(witness, *batch)
         if beyond := _beyond(net, step, loss, gradient, COARSE_RESERVE, precision, updates):
             return f"plain {precision.name} code itself: {beyond}", []
@@ -125,7 +121,7 @@ def plain_gradients(
         yield float(log.loss[0]), trainer.state().slots["momentum_buffer"], RESERVE
         return
     x, y = pixels(dataset.train_x, dataset.scale).astype(np.float64), dataset.train_y
-    for witness in _coarse(net, params, precision):
+    for witness in honest(net, SETTINGS, State(params), precision):
         loss, _, gradient = witness.gradients(x, y, places=places)
         yield loss, gradient, COARSE_RESERVE
 
@@ -179,56 +175,22 @@ def _beyond(
     return ""
 
 
-def fit_to_predict(
-    net: Net, x: np.ndarray, scale: float, state: State, truth: np.ndarray, precision: Precision
-) -> np.ndarray:
-    """Indices of samples whose outputs can be judged separately; none if all together cannot be judged.
-
-    The error of every witness must be well within the bound, on all samples and on each returned one: number by number
-    on one sample, by columns on many.
-
-    Parameters
-    ----------
-    x, scale : samples as they are stored, and their scale
-    state : parameters and buffers
-    truth : (samples, *out_shape) float64, true outputs
-
-    Returns
-    -------
-    ndarray
-        (fit,) int64, at most ALONE indices of samples.
+def predicting(net: Net, state: State, precision: Precision) -> list[Witness] | list[ReferenceTrainer]:
+    """Honest predicting programs at a state: of a coarser format, one for each choice of stored, and so rounded,
+    results.
     """
-    size = output_scale(truth)
-    limit = output_bound(net, precision)
-    witnesses: list[Witness] | list[ReferenceTrainer] = (
-        _storing(net, state, precision) if precision.coarse else [Witness(net, state.params, precision)]
-    )
-    for witness in witnesses:
+    if not precision.coarse:
+        witness = Witness(net, state.params, precision)
         witness.set_state(state)
-    reserve, share = (COARSE_RESERVE, COARSE_SHARE) if precision.coarse else (RESERVE, SHARE)
-    outputs = [witness.predict(x, scale) for witness in witnesses]
-
-    tried = min(len(x), ALONE) if all(distance(got, truth, size) * reserve <= limit for got in outputs) else 0
-
-    def fits_alone(got: np.ndarray) -> np.ndarray:
-        if truth.ndim > 2:
-            some = ((got[i : i + 1], truth[i : i + 1], size[i : i + 1]) for i in range(tried))
-            return np.array([distance(*each) * reserve <= limit for each in some], np.bool_)
-        off = np.square(got[:tried].astype(np.float64) - truth[:tried])
-        return distances(off, np.square(size[:tried])) * reserve <= limit
-
-    found = np.flatnonzero(np.all([fits_alone(got) for got in outputs], axis=0))
-    if len(found) < share * tried:
-        return found[:0]
-    if precision.coarse:
-        return found
-    sure = np.all([fits_alone(got) for got in _nearby(net, x[:tried], scale, state, precision)], axis=0)
-    return found[sure[found]]
+        return [witness]
+    parts = ("bias", "product", "sum") if precision.stored else ()
+    choices = itertools.chain.from_iterable(itertools.combinations(parts, count) for count in range(len(parts) + 1))
+    return [ReferenceTrainer(net, SETTINGS, state, precision.name, stores) for stores in choices]
 
 
-def _nearby(net: Net, x: np.ndarray, scale: float, state: State, precision: Precision) -> Iterator[np.ndarray]:
-    """Outputs of witnesses whose parameters are the next numbers up or down. A sum that cancels shows in them, though
-    one program's roundings of it may cancel as well.
+def nearby(net: Net, state: State, precision: Precision) -> Iterator[Witness]:
+    """Witnesses whose parameters are the next numbers up or down. A sum that cancels shows in them, though one
+    program's roundings of it may cancel as well.
     """
     random, element = np.random.default_rng(0), np.dtype(precision.element)
     for _ in range(NEARBY):
@@ -236,20 +198,11 @@ def _nearby(net: Net, x: np.ndarray, scale: float, state: State, precision: Prec
         params = np.nextafter(state.params.astype(element), towards)
         witness = Witness(net, params, precision)
         witness.set_state(State(params, buffers=state.buffers))
-        yield witness.predict(x, scale)
+        yield witness
 
 
-def _storing(net: Net, state: State, precision: Precision) -> list[ReferenceTrainer]:
-    """Honest predicting programs of a coarser format: one for each choice of stored, and so rounded, results."""
-    parts = ("bias", "product", "sum") if precision.stored else ()
-    choices = itertools.chain.from_iterable(itertools.combinations(parts, count) for count in range(len(parts) + 1))
-    return [ReferenceTrainer(net, SETTINGS, state, precision.name, stores) for stores in choices]
-
-
-def _coarse(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
-    """Honest training programs of a coarser format: two kinds if the format is also stored."""
-    state, once, twice = State(params), ("bias", "sum"), ("bias", "product", "sum")
-    return [
-        ReferenceTrainer(net, SETTINGS, state, precision.name, stores)
-        for stores in ((once, twice) if precision.stored else (once,))
-    ]
+def honest(net: Net, config: TrainConfig, start: State, precision: Precision) -> list[ReferenceTrainer]:
+    """Honest training programs of a coarser format at a state: two kinds if the format is also stored; else none."""
+    once, twice = ("bias", "sum"), ("bias", "product", "sum")
+    kinds = ((once, twice) if precision.stored else (once,)) if precision.coarse else ()
+    return [ReferenceTrainer(net, config, start, precision.name, stores) for stores in kinds]

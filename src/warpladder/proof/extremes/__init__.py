@@ -3,7 +3,7 @@ above it, errors near zero and huge, activations over their whole range, large a
 inside of a net, and some units that are always 0. They begin from trained weights.
 
 It may import proof/ but for cases.py and the checks. Begin with drawer.py, which draws the cases; states are changed by
-sharp.py, magnitudes.py and steep.py, and uncertainty.py computes how far off an honest step may be there.
+sharp.py, magnitudes.py and steep.py.
 """
 
 from __future__ import annotations

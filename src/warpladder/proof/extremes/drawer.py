@@ -32,7 +32,7 @@ from ...nets import (
 )  # fmt: skip
 from ...nets.params import param_slices, views
 from ...trainers.base import State, goals
-from ..bounds import loss_bound, update_bounds
+from ..bounds import loss_bound, of_probabilities, of_residuals, update_bounds
 from ..case_maker import CaseMaker
 from ..kinks import has_clear_argmax, has_clear_sign
 from ..places import Places, places_in
@@ -46,7 +46,6 @@ from ..witness import plain_gradients
 from .magnitudes import KINDS, magnified
 from .sharp import sharpened, small_share
 from .steep import steepened
-from .uncertainty import of_probabilities, of_residuals
 
 LARGEST = 16  # samples in a batch, all of them extreme
 TRIES = 6  # draws of each case

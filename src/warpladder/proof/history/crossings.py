@@ -6,21 +6,33 @@ not. Samples of a history cannot be screened for this: its weights move, and wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ...machine.precision import Precision
-from ...nets import L1Loss, Net
+from ...nets import RESIDUAL_PARTS, L1Loss, Net
 from ...ops.loss import reference as losses
 from ...ops.tables import reference as layers
 from ..bounds import distance_bound, output_bound, products, roundings
 from ..places import Places
 from ..reference import ReferenceTrainer
 
-SEEN = 1 / 32  # least share of a tensor's gradient that a crossing changes; the tolerance has a quarter of an update
+SEEN = 1 / 32  # least share of a tensor's update that a crossing changes; the tolerance has a quarter of the smallest
 #: Least share of a layer's inputs that cross: a smaller share changes less than SEEN of a gradient.
 LEAST = 1 / 4096
+
+
+#: True for a gradient (param_count,) whose step is another one.
+Seen = Callable[[np.ndarray], bool]
+
+
+def differ(reference: ReferenceTrainer, found: np.ndarray, true: np.ndarray, share: float = 1.0) -> bool:
+    """True if a tensor of `found`, a gradient or an update (param_count,), differs from the true one by more than SEEN
+    of it, times `share`.
+    """
+    off, sizes = (reference.norms(values) for values in (found - true, true))
+    return any(off[name] > SEEN * share * sizes[name] for name in off)
 
 
 class Crossings:
@@ -49,21 +61,35 @@ class Crossings:
 
     def gradient(
         self, reference: ReferenceTrainer, entering: list[np.ndarray], target: np.ndarray, shares: np.ndarray,
-        places: Places | None, true: np.ndarray,
+        places: Places | None, true: np.ndarray, seen: Seen | None = None,
     ) -> np.ndarray | None:  # fmt: skip
         """Gradient (param_count,) with all kinks crossed that rounding may cross; None if they hardly change any
         tensor's.
 
         entering : `activations` of the samples. target, shares : of the samples. true : gradient without crossings.
+        seen : True for a gradient that counts as another one; None for one that differs by SEEN.
         """
-        crossed = {i: moved for i in self.limits if (moved := self._crossed(i, entering[i], target)) is not None}
-        if not crossed:
+        crossed: dict[int, np.ndarray] = {}  # inputs of layers, moved, or after a moved one
+        crosses = False
+        for i in range(min(self.limits, default=len(entering)), len(entering)):
+            before = crossed.get(i - 1)
+            if before is not None and self._is_plain(i - 1):
+                crossed[i] = reference.leaving(i - 1, before, places)
+            moved = self._crossed(i, crossed.get(i, entering[i]), target) if i in self.limits else None
+            if moved is not None:
+                crossed[i], crosses = moved, True
+        if not crosses:
             return None
+        crossed = {i: a for i, a in crossed.items() if i in self.limits}
         out = crossed.get(self.last, entering[-1])
         d = losses.backward(self.net.loss, out, target, shares)
         found = reference.pulled_back([crossed.get(i, a) for i, a in enumerate(entering)], d, places=places)
-        off, sizes = (reference.norms(values) for values in (found - true, true))
-        return found if any(off[name] > SEEN * sizes[name] for name in off) else None
+        return found if (differ(reference, found, true) if seen is None else seen(found)) else None
+
+    def _is_plain(self, i: int) -> bool:
+        """True for a layer by which a moved input changes the next kink's: a unit before a pool that is no longer 0."""
+        layer = self.net.layers[i]
+        return not layer.param_shapes(self.net.shapes[i]) and not isinstance(layer, RESIDUAL_PARTS)
 
     def _crossed(self, i: int, a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
         """Inputs of layer `i`, or the outputs, moved towards their kinks by what rounding reaches; None if hardly any

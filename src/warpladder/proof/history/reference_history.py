@@ -7,34 +7,27 @@ Data, start and rate are drawn until this distance is small compared with the sm
 step shows. A second twin crosses every kink that rounding may cross, from the first such step on (crossings.py). If
 factors of products are rounded to a coarser format, weights are rounded before every step too, which can change a
 ReLU's mask for as long as an input stays close to zero. No single twin has all such changes, so the farthest of several
-is used.
+is used, and honest programs of the format are among them: another one rounds the same factors, and has the same masks.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...config import TrainConfig
 from ...data.dataset import Dataset
 from ...data.order import Order
-from ...machine.precision import Precision
-from ...nets import Net
 from ...nets.params import param_slices
-from ...ops.loss import reference as losses
-from ...ops.update import reference as update
-from ...optimizers import SGD
 from ...trainers.base import State, goals
 from ..bounds import loss_bound, step_bounds
 from ..case_maker import CaseMaker
-from ..places import Places, places_in
-from ..reference import ReferenceTrainer
 from ..samples import SampleSource
 from ..whole_batches import cancelled_biases
-from .crossings import Crossings
+from ..witness import honest
+from .trajectory import Errors, Trajectory, train
 
 STEPS = 101, 113  # bounds between which the number of steps is drawn
 FLOPS = 2e9  # FLOPs of all trajectories of a net, at most; a heavy net's history is shorter
@@ -42,16 +35,15 @@ COST = 20.0  # FLOPs that a parameter costs in a step of the reference, next to 
 FEWEST = 6  # steps, however heavy the net
 TRIES = 3  # starts and rates that are tried until a step that is left out shows
 SLOWER = 0.25  # share of the rate that the next try has
+CALM = 1 / 2  # share of the epochs, at least, to which a history is cut that is not sharp where it crosses kinks
 MARGIN = 4.0  # times the distance of the twin from the reference
 CROSSED = 2.0  # times the distance of the twin that crosses all kinks: another trainer crosses some of them
 SHOWS = 1 / 4  # share of the smallest update that is tolerated
 STORED = 1.0  # unit roundoffs of a parameter that the twin adds in every step: the largest that storing one has
 LEAST_RATE_SHARE = 1 / 50  # least share of the largest rate that a step of a history has
-TWINS = 6  # twins of a history in a precision with rounded factors
+TWINS = 5  # twins of a history in a precision with rounded factors
 MOMENTS = 8  # updates of a run that are tried as the first
 TOTAL = 1.0  # share of the loss that all steps take off, to first order
-AT_ONCE = 1 << 14  # numbers of a block of parameters, few enough to stay in the cache
-EVERY = 5  # steps of a twin for which a difference of gradients holds; no multiple of an epoch's steps
 LATEST = 2.0**24  # updates made before a history with a constant rate, at most
 
 
@@ -120,7 +112,10 @@ def _draw(maker: CaseMaker, source: SampleSource, rng: np.random.Generator, numb
     orders = orders[:epochs]
     start, rate = maker.moving_start(number + 1, made, dataset, orders[0])
     config = config.but(learning_rate=rate * TOTAL * SLOWER**number / (epochs * each))
-    return _followed(maker, config, dataset, orders, start, rng)
+    found, calm = _followed(maker, config, dataset, orders, start, rng)
+    if found.sharpness <= 1 and CALM * len(orders) <= calm < len(orders):
+        return _followed(maker, config, dataset, orders[:calm], start, rng)[0]
+    return found
 
 
 def _moment(config: TrainConfig, rng: np.random.Generator, n: int, epochs: int) -> tuple[int, int]:
@@ -139,20 +134,22 @@ def _moment(config: TrainConfig, rng: np.random.Generator, n: int, epochs: int) 
 def _followed(
     maker: CaseMaker, config: TrainConfig, dataset: Dataset, orders: tuple[Order, ...], start: State,
     rng: np.random.Generator,
-) -> ReferenceHistory:  # fmt: skip
-    """History of these epochs: the reference, and the distance of its twins."""
+) -> tuple[ReferenceHistory, int]:  # fmt: skip
+    """History of these epochs: the reference, and the distance of its twins; and how many of them cross no kinks."""
     net, precision, n = maker.net, maker.precision, len(dataset.train_x)
     bounds = step_bounds(net, config.batch(n), precision, config)
     more = config.optimizer.host_rounding(start.step + 1)
-    true, twins = _Trajectory(net, config, start), list[_Trajectory]()
+    true, twins, shape = Trajectory(net, config, start), list[Trajectory](), (n, *net.out_shape)
     for _ in range(TWINS if precision.coarse else 1):
         noise = rng.choice((-1.0, 1.0), (2 + precision.coarse, net.param_count))
         for place in param_slices(net):
             noise[0, place.start : place.stop] *= bounds[place.name] + more
         noise[1] *= STORED * precision.roundoff
         noise[2:] *= precision.factors
-        twins.append(_Trajectory(net, config, start, noise))
-    crossing = _train(true, twins, dataset, orders, precision)
+        errors = Errors(noise, rng.choice((-1.0, 1.0), shape), min(bounds.values()), precision)
+        twins.append(Trajectory(net, config, start, errors))
+    twins += [Trajectory(net, config, start, program=each) for each in honest(net, config, start, precision)]
+    crossing = train(true, twins, dataset, orders, precision)
     drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
     for twin in twins:
         drift = {name: max(drift[name], off) for name, off in true.trainer.norms(twin.end - true.end).items()}
@@ -160,179 +157,14 @@ def _followed(
     every, outputs = np.array(true.losses), true.trainer.predict(dataset.train_x, dataset.scale)
     stored = true.trainer.norms(len(every) * STORED * precision.roundoff * true.end)
     tolerances = {name: max(MARGIN * drift[name], SHOWS * true.least[name], stored[name]) for name in drift}
-    crossed = true.trainer.norms(crossing.end - true.end)
-    tolerances = {name: allowed + CROSSED * crossed[name] for name, allowed in tolerances.items()}
+    tolerances = {name: allowed + CROSSED * crossing.farthest.get(name, 0.0) for name, allowed in tolerances.items()}
     tolerances |= dict.fromkeys(cancelled_biases(net), math.inf)  # their gradient is rounding errors alone
     # a loss is a difference of outputs, whose errors do not fall with it
     size = float(np.max(np.abs(every))) + float(np.max(np.abs(outputs)))
     allowed = MARGIN * (loss_drift + loss_bound(net, config.batch(n), precision) * size)
     allowed += CROSSED * true.losses_off(crossing)
     movements = true.trainer.norms(true.end - start.params)
-    return ReferenceHistory(
+    history = ReferenceHistory(
         config, dataset, orders, start, every, allowed, true.end, movements, tolerances, true.smallest
     )
-
-
-#: Samples, labels or targets, places, and the samples' shares of the loss.
-_Batch = tuple[np.ndarray, np.ndarray | None, Places | None, Any]
-
-
-class _Trajectory:
-    """Steps of the reference; as a twin, with rounding errors added.
-
-    A twin stays so close to the truth that its gradient's difference changes slowly: the difference is computed in
-    every EVERY-th step, and used until the next one.
-
-    noise : (2 or 3, param_count) float64, or None: shares of an update and of a parameter that are added to the
-        parameter after each step, and, if factors are rounded, the share of a parameter that is added only while a step
-        computes its gradients, in every step.
-    losses : one for each step; end : parameters after the last step.
-    least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
-    """
-
-    def __init__(self, net: Net, config: TrainConfig, start: State, noise: np.ndarray | None = None) -> None:
-        self.net, self.config, self.noise, self.number = net, config, noise, start.step
-        self.trainer = ReferenceTrainer(net, config, start)
-        self.losses: list[float] = []
-        self.sizes: list[dict[str, float]] = []
-        self.rounded = None if noise is None or len(noise) == 2 else 1 + noise[2]
-        self.off: tuple[float, np.ndarray | float] = 0.0, 0.0  # a twin's loss and gradient less the true ones
-        optimizer = config.optimizer
-        self.is_plain = isinstance(optimizer, SGD) and not (
-            optimizer.momentum or optimizer.weight_decay or config.clip_value or config.clip_norm
-        )
-
-    def gradients(self, batch: _Batch) -> tuple[float, np.ndarray]:
-        """Loss and gradient of a batch."""
-        trainer, exact = self.trainer, self.trainer.params
-        if self.rounded is not None:
-            trainer.params = exact * self.rounded
-        x, y, places, shares = batch
-        self.entering = trainer.activations(x, places)
-        loss, _, gradient = trainer.gradients(x, y, None, self.entering, places, shares)
-        trainer.buffers = trainer.moved_buffers(self.entering)
-        trainer.params = exact
-        return loss, gradient
-
-    def crossing(self, batch: _Batch, found: tuple[float, np.ndarray], kinks: Crossings) -> np.ndarray | None:
-        """Gradient with all kinks crossed that rounding may cross in the step whose results were found."""
-        x, y, places, shares = batch
-        target = self.trainer.target(x, y)
-        if shares is None:
-            shares = losses.shares(self.net.loss, y, len(x))
-        return kinks.gradient(self.trainer, self.entering, target, shares, places, found[1])
-
-    def copied(self) -> _Trajectory:
-        """Copy that goes on by itself."""
-        out = _Trajectory(self.net, self.config, self.trainer.state().but(step=self.number))
-        out.losses = list(self.losses)
-        return out
-
-    def losses_off(self, other: _Trajectory) -> np.ndarray:
-        """Largest difference (steps,) of another trajectory's losses up to each step."""
-        return np.asarray(np.maximum.accumulate(np.abs(np.subtract(other.losses, self.losses))))
-
-    def near(self, batch: _Batch, true: tuple[float, np.ndarray], step: int) -> tuple[float, np.ndarray]:
-        """Loss and gradient of a twin, from the true ones of the same step."""
-        if self.rounded is not None:
-            return self.gradients(batch)
-        if step % EVERY == 0:
-            loss, gradient = self.gradients(batch)
-            self.off = loss - true[0], gradient - true[1]
-        return true[0] + self.off[0], true[1] + self.off[1]
-
-    def step(self, loss: float, moved: np.ndarray, rate: float) -> None:
-        """Make a step by the gradient `moved`, which is overwritten."""
-        trainer, noise = self.trainer, self.noise
-        self.number += 1
-        if self.is_plain:
-            _step(trainer.params, moved, rate, noise)
-        else:
-            after, slots = update.step(trainer.params, moved, trainer.slots, self.config, rate, self.number)
-            np.subtract(after, trainer.params, out=moved)
-            if noise is not None:
-                _add_errors(after, moved.copy(), noise)
-                slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
-            trainer.params, trainer.slots = after, slots
-        if noise is None:
-            self.sizes.append(trainer.norms(moved))
-        self.losses.append(loss)
-
-    @property
-    def end(self) -> np.ndarray:
-        return self.trainer.params
-
-    @property
-    def least(self) -> dict[str, float]:
-        return {name: min(size[name] for size in self.sizes) for name in self.sizes[0]}
-
-    @property
-    def smallest(self) -> float:
-        return min(float(np.sqrt(sum(each**2 for each in size.values()))) for size in self.sizes)
-
-
-def _train(
-    true: _Trajectory, twins: list[_Trajectory], dataset: Dataset, orders: tuple[Order, ...], precision: Precision
-) -> _Trajectory:  # fmt: skip
-    """Train epochs by the reference and by its twins. Returns the twin that crosses kinks; the reference if there is
-    none, as in coarse formats, whose twins cross kinks themselves.
-    """
-    kinks, crossing = Crossings(true.net, precision), true
-    n, config, trainer = len(dataset.train_x), true.config, true.trainer
-    batch, steps = config.batch(n), config.steps(n)
-    trainer.load(dataset)
-    all_x, all_y = trainer.batch(np.arange(n))
-    rates = config.rates(true.number, true.number + len(orders) * steps, n).tolist()
-    for number, order in enumerate(orders):
-        indices = order.indices(0, n)
-        for step in range(steps):
-            some = indices[step * batch : (step + 1) * batch]
-            at = places_in(true.net, order, step * batch, step * batch + len(some))
-            shares = None if trainer.shares is None else trainer.shares.at(some)
-            samples = all_x[some], None if all_y is None else all_y[some], at, shares
-            found = true.gradients(samples)
-            done = number * steps + step
-            for twin in twins:
-                twin.step(*twin.near(samples, found, done), rates[done])
-                if done % EVERY == 0:
-                    kinks.measure(true.entering, twin.entering)
-            if not precision.coarse:
-                crossing = _cross(true, crossing, samples, found, rates[done], kinks)
-            true.step(*found, rates[done])
-    return crossing
-
-
-def _cross(
-    true: _Trajectory, crossing: _Trajectory, batch: _Batch, found: tuple[float, np.ndarray], rate: float,
-    kinks: Crossings,
-) -> _Trajectory:  # fmt: skip
-    """Twin that crosses kinks, after its next step: the true trajectory up to the first step with kinks to cross.
-
-    found : results of the true step, which comes next. The twin crosses kinks by itself too, now and then, so each of
-    its gradients is computed.
-    """
-    own = found if crossing is true else crossing.gradients(batch)
-    other = crossing.crossing(batch, own, kinks)
-    if crossing is true:
-        if other is None:
-            return true
-        crossing = true.copied()
-    crossing.step(own[0], own[1] if other is None else other, rate)
-    return crossing
-
-
-def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarray | None) -> None:
-    """Make a step of SGD in place, by blocks, and leave the update in `gradient`; with noise, its magnitude is lost."""
-    for first in range(0, len(params), AT_ONCE):
-        block = slice(first, first + AT_ONCE)
-        moved = gradient[block]
-        moved *= -rate
-        params[block] += moved
-        if noise is not None:
-            _add_errors(params[block], moved, noise[:, block])
-
-
-def _add_errors(params: np.ndarray, moved: np.ndarray, noise: np.ndarray) -> None:
-    """Add errors to parameters after an update by `moved`, which is overwritten. noise : (2, count), shares of both."""
-    params += np.multiply(np.abs(moved, out=moved), noise[0], out=moved)
-    params += np.multiply(np.abs(params, out=moved), noise[1], out=moved)
+    return history, len(orders) if crossing is true else crossing.calm // config.steps(n)

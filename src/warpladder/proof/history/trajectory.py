@@ -1,0 +1,253 @@
+"""`Trajectory`: steps of the reference, or of a twin of it to which the largest honest rounding errors are added."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...config import TrainConfig
+from ...data.dataset import Dataset
+from ...data.order import Order
+from ...machine.precision import Precision
+from ...nets import Net
+from ...ops.loss import reference as losses
+from ...ops.update import reference as update
+from ...optimizers import SGD
+from ...trainers.base import State
+from ..bounds import slope_errors
+from ..places import Places, places_in
+from ..reference import ReferenceTrainer
+from .crossings import Crossings, differ
+
+AT_ONCE = 1 << 14  # numbers of a block of parameters, few enough to stay in the cache
+EVERY = 5  # steps of a twin for which a difference of gradients holds; no multiple of an epoch's steps
+
+
+class StepSamples(NamedTuple):
+    """Numbers of samples, the samples, their labels or targets, their places, and their shares of the loss."""
+
+    some: np.ndarray
+    x: np.ndarray
+    y: np.ndarray | None
+    places: Places | None
+    shares: np.ndarray
+
+
+class Errors(NamedTuple):
+    """Rounding errors of a twin, with the same signs in every step.
+
+    shares : (2 or 3, param_count) float64, shares of an update and of a parameter that are added to the parameter after
+        each step, and, if factors are rounded, the share of a parameter that is added only while a step computes its
+        gradients, in every step.
+    signs : (samples, *out_shape) of the errors of the outputs' gradient that exceed `relative` times it, as where a
+        sample is nearly learnt.
+    precision : precision of the outputs.
+    """
+
+    shares: np.ndarray
+    signs: np.ndarray
+    relative: float
+    precision: Precision
+
+
+class Trajectory:
+    """Steps of the reference; as a twin, with rounding errors added.
+
+    A twin stays so close to the truth that its gradient's difference changes slowly: the difference is computed in
+    every EVERY-th step, and used until the next one.
+
+    losses : one for each step; end : parameters after the last step.
+    least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
+    program : for a witness, an honest program of a coarser format at `start`.
+    farthest : by tensor, largest distance from the truth after any step that `measure` saw.
+    calm : steps that a copy did not make itself.
+    """
+
+    def __init__(
+        self, net: Net, config: TrainConfig, start: State, errors: Errors | None = None,
+        program: ReferenceTrainer | None = None,
+    ) -> None:  # fmt: skip
+        self.net, self.config, self.errors, self.number = net, config, errors, start.step
+        self.trainer = ReferenceTrainer(net, config, start) if program is None else program
+        self.is_witness = program is not None
+        self.losses: list[float] = []
+        self.sizes: list[dict[str, float]] = []
+        self.farthest: dict[str, float] = {}
+        self.calm = 0
+        self.rounded = None if errors is None or len(errors.shares) == 2 else 1 + errors.shares[2]
+        self.off: tuple[float, np.ndarray | float] = 0.0, 0.0  # a twin's loss and gradient less the true ones
+        optimizer = config.optimizer
+        self.is_plain = isinstance(optimizer, SGD) and not (
+            optimizer.momentum or optimizer.weight_decay or config.clip_value or config.clip_norm
+        )
+
+    def gradients(self, batch: StepSamples) -> tuple[float, np.ndarray]:
+        """Loss and gradient of a batch."""
+        trainer, exact, loss = self.trainer, self.trainer.params, self.net.loss
+        if self.rounded is not None:
+            trainer.params = exact * self.rounded
+        self.entering = trainer.activations(batch.x, batch.places)
+        out, target = self.entering[-1], trainer.target(batch.x, batch.y)
+        value, slope = losses.forward(loss, out, target, batch.shares), losses.backward(loss, out, target, batch.shares)
+        if self.errors is not None:
+            slope += self._lost_digits(batch, slope, out, target)
+        gradient = trainer.pulled_back(self.entering, slope, places=batch.places)
+        trainer.buffers = trainer.moved_buffers(self.entering)
+        trainer.params = exact
+        return value, gradient
+
+    def _lost_digits(self, batch: StepSamples, slope: np.ndarray, out: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Errors of the outputs' gradient `slope` beyond the relative ones."""
+        errors = self.errors
+        assert errors is not None
+        off = slope_errors(self.net, out, target, errors.precision, batch.shares)
+        return np.asarray(errors.signs[batch.some] * np.maximum(0, off - errors.relative * np.abs(slope)))
+
+    def crossing(
+        self, batch: StepSamples, found: tuple[float, np.ndarray], kinks: Crossings, rate: float, least: float
+    ) -> np.ndarray | None:
+        """Gradient with all kinks crossed that rounding may cross in the step whose results were found; None if they
+        hardly change the step.
+
+        rate, least : of the step, and the least of all steps: their updates are compared with the smallest one.
+        """
+        true, share = found[1], least / rate
+
+        def seen(gradient: np.ndarray) -> bool:
+            return differ(self.trainer, self._moved(gradient, rate), self._moved(true, rate), share)
+
+        target = self.trainer.target(batch.x, batch.y)
+        return kinks.gradient(self.trainer, self.entering, target, batch.shares, batch.places, true, seen)
+
+    def _moved(self, gradient: np.ndarray, rate: float) -> np.ndarray:
+        """Update (param_count,) by a gradient; in plain SGD the gradient stands for it."""
+        if self.is_plain:
+            return gradient
+        trainer = self.trainer
+        after = update.step(trainer.params, gradient, trainer.slots, self.config, rate, self.number + 1)[0]
+        return np.asarray(after - trainer.params)
+
+    def copied(self) -> Trajectory:
+        """Copy that goes on by itself."""
+        out = Trajectory(self.net, self.config, self.trainer.state().but(step=self.number))
+        out.losses, out.calm = list(self.losses), len(self.losses)
+        return out
+
+    def measure(self, true: Trajectory) -> None:
+        """Take the distance of each tensor from the true one, if it is the farthest so far: it changes fast at kinks."""
+        off = self.trainer.norms(self.end - true.end)
+        self.farthest = {name: max(far, self.farthest.get(name, 0.0)) for name, far in off.items()}
+
+    def losses_off(self, other: Trajectory) -> np.ndarray:
+        """Largest difference (steps,) of another trajectory's losses up to each step."""
+        return np.asarray(np.maximum.accumulate(np.abs(np.subtract(other.losses, self.losses))))
+
+    def near(self, batch: StepSamples, true: tuple[float, np.ndarray], step: int) -> tuple[float, np.ndarray]:
+        """Loss and gradient of a twin, from the true ones of the same step."""
+        if self.rounded is not None or self.is_witness:
+            return self.gradients(batch)
+        if step % EVERY == 0:
+            loss, gradient = self.gradients(batch)
+            self.off = loss - true[0], gradient - true[1]
+        return true[0] + self.off[0], true[1] + self.off[1]
+
+    def step(self, loss: float, moved: np.ndarray, rate: float) -> None:
+        """Make a step by the gradient `moved`, which is overwritten."""
+        trainer, noise = self.trainer, None if self.errors is None else self.errors.shares
+        self.number += 1
+        if self.is_plain:
+            _step(trainer.params, moved, rate, noise)
+        else:
+            after, slots = update.step(trainer.params, moved, trainer.slots, self.config, rate, self.number)
+            np.subtract(after, trainer.params, out=moved)
+            if noise is not None:
+                _add_errors(after, moved.copy(), noise)
+                slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
+            trainer.params, trainer.slots = after, slots
+        if noise is None and not self.calm and not self.is_witness:
+            self.sizes.append(trainer.norms(moved))
+        self.losses.append(loss)
+
+    @property
+    def end(self) -> np.ndarray:
+        return self.trainer.params
+
+    @property
+    def least(self) -> dict[str, float]:
+        return {name: min(size[name] for size in self.sizes) for name in self.sizes[0]}
+
+    @property
+    def smallest(self) -> float:
+        return min(float(np.sqrt(sum(each**2 for each in size.values()))) for size in self.sizes)
+
+
+def train(
+    true: Trajectory, twins: list[Trajectory], dataset: Dataset, orders: tuple[Order, ...], precision: Precision
+) -> Trajectory:  # fmt: skip
+    """Train epochs by the reference and by its twins. Returns the twin that crosses kinks; the reference if there is
+    none, as in coarse formats, whose twins cross kinks themselves.
+    """
+    kinks, crossing = Crossings(true.net, precision), true
+    n, config, trainer = len(dataset.train_x), true.config, true.trainer
+    batch, steps = config.batch(n), config.steps(n)
+    trainer.load(dataset)
+    all_x, all_y = trainer.batch(np.arange(n))
+    rates = config.rates(true.number, true.number + len(orders) * steps, n).tolist()
+    least = min(rates)
+    for number, order in enumerate(orders):
+        indices = order.indices(0, n)
+        for step in range(steps):
+            some = indices[step * batch : (step + 1) * batch]
+            at = places_in(true.net, order, step * batch, step * batch + len(some))
+            y = None if all_y is None else all_y[some]
+            shares = losses.shares(true.net.loss, y, len(some)) if trainer.shares is None else trainer.shares.at(some)
+            samples = StepSamples(some, all_x[some], y, at, shares)
+            found = true.gradients(samples)
+            done = number * steps + step
+            for twin in twins:
+                twin.step(*twin.near(samples, found, done), rates[done])
+                if done % EVERY == 0:
+                    kinks.measure(true.entering, twin.entering)
+            if not precision.coarse:
+                crossing = _cross(true, crossing, samples, found, (rates[done], least), kinks)
+            true.step(*found, rates[done])
+            if crossing is not true:
+                crossing.measure(true)
+    return crossing
+
+
+def _cross(
+    true: Trajectory, crossing: Trajectory, batch: StepSamples, found: tuple[float, np.ndarray],
+    rates: tuple[float, float], kinks: Crossings,
+) -> Trajectory:  # fmt: skip
+    """Twin that crosses kinks, after its next step: the true trajectory up to the first step with kinks to cross.
+
+    found : results of the true step, which comes next. rates : of the step, and the least of all. The twin crosses
+    kinks by itself too, now and then, so each of its gradients is computed.
+    """
+    own = found if crossing is true else crossing.gradients(batch)
+    other = crossing.crossing(batch, own, kinks, *rates)
+    if crossing is true:
+        if other is None:
+            return true
+        crossing = true.copied()
+    crossing.step(own[0], own[1] if other is None else other, rates[0])
+    return crossing
+
+
+def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarray | None) -> None:
+    """Make a step of SGD in place, by blocks, and leave the update in `gradient`; with noise, its magnitude is lost."""
+    for first in range(0, len(params), AT_ONCE):
+        block = slice(first, first + AT_ONCE)
+        moved = gradient[block]
+        moved *= -rate
+        params[block] += moved
+        if noise is not None:
+            _add_errors(params[block], moved, noise[:, block])
+
+
+def _add_errors(params: np.ndarray, moved: np.ndarray, noise: np.ndarray) -> None:
+    """Add errors to parameters after an update by `moved`, which is overwritten. noise : (2, count), shares of both."""
+    params += np.multiply(np.abs(moved, out=moved), noise[0], out=moved)
+    params += np.multiply(np.abs(params, out=moved), noise[1], out=moved)
