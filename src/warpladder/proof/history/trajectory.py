@@ -135,7 +135,7 @@ class Trajectory:
         return out
 
     def measure(self, true: Trajectory) -> None:
-        """Take the distance of each tensor from the true one, if it is the farthest so far: it changes fast at kinks."""
+        """Take the distance of each tensor from the true one if it is the farthest so far; at kinks it changes fast."""
         off = self.trainer.norms(self.end - true.end)
         self.farthest = {name: max(far, self.farthest.get(name, 0.0)) for name, far in off.items()}
 
