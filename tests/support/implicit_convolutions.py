@@ -31,6 +31,8 @@ SHAPES: dict[str, tuple[Conv2d, Shape, int]] = {
     "sevens": (conv(9, 7, 3, 3), (9, 14, 13), 2),
     "wide": (conv(130, 3, 2, 0), (100, 7, 9), 2),
     "padded": (conv(12, 4, 3, 2), (2, 9, 10), 3),
+    "elevens": (conv(20, 11, 1, 5), (36, 5, 12), 2),
+    "elevens, strided": (conv(17, 11, 2, 4), (40, 13, 11), 2),
 }
 
 

@@ -2,10 +2,10 @@
 // Launched by `ImplicitPass` of implicit.py.
 //
 // A block has a rectangle of written pixels of some images, and BN outputs. What it reads lies in shared memory
-// channels last, in planes of at most 32 channels, next to the weights of all taps: a tap is an offset. Where all
-// planes have room, they come at once; else in stages, and the next one is on its way while one is multiplied. On
-// the way back (dx) pixels r = S q + b of a class b read the same taps; a block has all classes of its rectangle of
-// q.
+// channels last, in planes of at most 32 channels, next to the weights of all taps, or of some rows of them: a tap is
+// an offset. Where all planes have room, they come at once; else in stages, and the next one is on its way while one is
+// multiplied. On the way back (dx) pixels r = S q + b of a class b read the same taps; a block has all classes of its
+// rectangle of q.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "implicit.cuh"
@@ -25,10 +25,11 @@ struct HaloShape {
 // OW); POOL: after ReLU and a 2 x 2 pool, (n, O, OH / 2, OW / 2), and argmax as y. relu_mask: null, or as y: y is 0
 // where relu_mask is not above 0. K, S, P: window, stride and padding; BACK: of the convolution from y to x. FEW:
 // terms are (channel, tap). A block has IMAGES x ROWS x COLUMNS pixels (of y, or of q) and BN outputs, and UPON x
-// ACROSS warps, each with MT times 16 pixels. DEEP times as many warps share the planes of a stage, TOGETHER. x
-// counts rectangles, y BN outputs.
+// ACROSS warps, each with MT times 16 pixels. DEEP times as many warps share the planes of a stage, TOGETHER, whose
+// weights are there for TAP_ROWS rows of taps at a time. x counts rectangles, y BN outputs.
 template <int FORMAT, bool BACK, bool FEW, int GRADIENT, bool POOL, int C, int H, int W, int O, int OH, int OW, int K,
-    int S, int P, int IMAGES, int ROWS, int COLUMNS, int BN, int UPON, int ACROSS, int DEEP, int MT, int TOGETHER>
+    int S, int P, int IMAGES, int ROWS, int COLUMNS, int BN, int UPON, int ACROSS, int DEEP, int MT, int TOGETHER,
+    int TAP_ROWS>
 __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implicit(
     const float* __restrict__ x, const float* __restrict__ relu, const unsigned char* __restrict__ pool_argmax,
     const uint4* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ relu_mask,
@@ -36,7 +37,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
 ) {
     using Halo = HaloShape<ROWS, COLUMNS, K, S, P, BACK>;
     constexpr int TERMS = FEW ? C * K * K : C, CHANNELS = row_channels(TERMS), PLANES = planes_of(TERMS),
-        STAGES = over(PLANES, TOGETHER), TAPS = FEW ? 1 : K * K;
+        STAGES = over(PLANES, TOGETHER), TAPS = FEW ? 1 : K * K,
+        BOXES = FEW ? 1 : over(K, TAP_ROWS), BOX = FEW ? 1 : TAP_ROWS * K;
     using Tile = Lines<FORMAT, CHANNELS>;
     constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16,
         EACH = 32 / CHUNKS;
@@ -44,9 +46,9 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
         COUNT = IMAGES * ROWS * COLUMNS, NT = BN / ACROSS / 8;
     constexpr int BROUGHT = FEW ? BM : IMAGES * Halo::HIGH * Halo::PITCH, PANEL = BN * STRIDE;
     constexpr int SIDE = BACK ? S : 1, CLASSES = SIDE * SIDE;
-    // of a stage, in units of 16 bytes
-    constexpr int WEIGHTS = TOGETHER * TAPS * PANEL, STAGE = WEIGHTS + TOGETHER * BROUGHT * STRIDE,
-        BUFFERS = STAGES > 1 ? 2 : 1;
+    // in units of 16 bytes: the weights of a box of taps, and the pixels, of a stage
+    constexpr int WEIGHTS = TOGETHER * BOX * PANEL, PIXELS = TOGETHER * BROUGHT * STRIDE,
+        BUFFERS = STAGES * BOXES > 1 ? 2 : 1, HALVES = STAGES > 1 ? 2 : 1, STAGED = BUFFERS * WEIGHTS + HALVES * PIXELS;
     // images of written pixels in shared memory, in floats
     constexpr int OUT_ROWS = ROWS * SIDE, OUT_COLUMNS = COLUMNS * SIDE, OUT = IMAGES * OUT_ROWS * OUT_COLUMNS,
         OUT_PITCH = over(OUT, 16) * 16 + 4;
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
 
     extern __shared__ uint4 shared[];
     __shared__ float ends[2 * BN];  // of each output: what inverts the scale of its weights, and the bias
-    float* const sums = reinterpret_cast<float*>(shared + (CLASSES > 1 ? BUFFERS * STAGE : 0));
+    float* const sums = reinterpret_cast<float*>(shared + (CLASSES > 1 ? STAGED : 0));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     constexpr int HIGH = BACK ? over(OH, S) : POOL ? OH / 2 * 2 : OH, WIDE = BACK ? over(OW, S)
         : POOL ? OW / 2 * 2 : OW, BANDS = over(HIGH, ROWS), STRIPES = over(WIDE, COLUMNS);
@@ -73,11 +75,19 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
     const float* scales = reinterpret_cast<const float*>(packed + gridDim.y * (PLANES * TAPS * PANEL));
 
     const auto copy_weights = [&](int step) {
-        const int stage = step % STAGES, count = least(TOGETHER, PLANES - stage * TOGETHER) * (TAPS * PANEL);
-        uint4* to = shared + step % BUFFERS * STAGE;
-        const uint4* source = from + stage * WEIGHTS;
+        const int stage = step / BOXES % STAGES, box = step % BOXES, planes = least(TOGETHER, PLANES - stage * TOGETHER);
+        uint4* to = shared + step % BUFFERS * WEIGHTS;
+        const uint4* source = from + stage * TOGETHER * (TAPS * PANEL) + box * (BOX * PANEL);
+        if constexpr (BOXES == 1) {
 #pragma unroll 4
-        for (int i = threadIdx.x; i < count; i += THREADS) copy_sixteen(to + i, source + i, 1);
+            for (int i = threadIdx.x; i < planes * (TAPS * PANEL); i += THREADS) copy_sixteen(to + i, source + i, 1);
+        } else {
+            const int numbers = least(BOX, TAPS - box * BOX) * PANEL;
+            for (int plane = 0; plane < planes; ++plane)
+#pragma unroll 4
+                for (int i = threadIdx.x; i < numbers; i += THREADS)
+                    copy_sixteen(to + plane * (BOX * PANEL) + i, source + plane * (TAPS * PANEL) + i, 1);
+        }
         commit_copies();
     };
 
@@ -112,8 +122,9 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
         patch.read(held, image0 + image, read_row + row * S, read_column + column * S,
             pixel < COUNT && row0 + row < OH && column0 + column < OW);
     };
-    const auto put = [&](float (&held)[8], const unsigned (&places)[2], int step, int plane, int pixel) {
-        const Tile tile{shared + step % BUFFERS * STAGE + WEIGHTS + plane * (BROUGHT * STRIDE)};
+    uint4* const staged = shared + BUFFERS * WEIGHTS;
+    const auto put = [&](float (&held)[8], const unsigned (&places)[2], int turn, int plane, int pixel) {
+        const Tile tile{staged + turn % HALVES * PIXELS + plane * (BROUGHT * STRIDE)};
         float back = 1.0f;
         if constexpr (SCALED<FORMAT>) {
             const unsigned exponent = shared_exponent<EACH, 32>(largest_of(held));
@@ -172,11 +183,13 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
 #pragma unroll
         for (int turn = 0; turn < HELD; ++turn) read(held[turn], places[turn], 0, turn);
 #pragma unroll 1
-    for (int step = 0; step < CLASSES * STAGES; ++step) {
-        const int phase = step / STAGES, stage = step % STAGES, b0 = phase / SIDE, b1 = phase % SIDE;
+    for (int step = 0; step < CLASSES * STAGES * BOXES; ++step) {
+        const int round = step / BOXES, phase = round / STAGES, stage = round % STAGES, box = step % BOXES,
+            b0 = phase / SIDE, b1 = phase % SIDE;
         if constexpr (STAGES > 1) {
+            if (box == 0)
 #pragma unroll
-            for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], places[turn], step, turn);
+                for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], places[turn], round, turn);
         } else if (FEW) {
 #pragma unroll 1
             for (int plane = 0; plane < PLANES; ++plane) {
@@ -199,16 +212,15 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
                 for (int turn = 0; turn < HELD; ++turn) put_turn(held[turn], places[turn], 0, first + turn);
             }
         }
-        if (STAGES > 1 || step == 0) {
+        if (BUFFERS > 1 || step == 0) {
             wait_for_copies<0>();
             __syncthreads();  // the stage is there, and all threads have read the one before
         }
-        if (STAGES > 1 && step + 1 < CLASSES * STAGES) {
-            copy_weights(step + 1);
+        if (BUFFERS > 1 && step + 1 < CLASSES * STAGES * BOXES) copy_weights(step + 1);
+        if (STAGES > 1 && box == 0 && round + 1 < CLASSES * STAGES)
 #pragma unroll
-            for (int turn = 0; turn < HELD; ++turn) read(held[turn], places[turn], (step + 1) % STAGES, turn);
-        }
-        if (stage == 0)
+            for (int turn = 0; turn < HELD; ++turn) read(held[turn], places[turn], (round + 1) % STAGES, turn);
+        if (stage == 0 && box == 0)
 #pragma unroll
             for (int i = 0; i < MT; ++i)
 #pragma unroll
@@ -216,13 +228,14 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
 #pragma unroll
                     for (int l = 0; l < 4; ++l) sum[i][j][l] = 0.0f;
 
-        const uint4* weights = shared + step % BUFFERS * STAGE + STRIDE * (n0 + lane % 8 + lane / 16 * 8)
+        const uint4* weights = shared + step % BUFFERS * WEIGHTS + STRIDE * (n0 + lane % 8 + lane / 16 * 8)
             + lane / 8 % 2;
-        const Tile tile{shared + step % BUFFERS * STAGE + WEIGHTS};
+        const Tile tile{staged + round % HALVES * PIXELS};
         const int planes = least(TOGETHER, PLANES - stage * TOGETHER);
-        const int i0 = BACK ? first_tap(b0, S, P) : 0, j0 = BACK ? first_tap(b1, S, P) : 0;
+        const int i0 = BACK ? first_tap(b0, S, P) : 0, j0 = BACK ? first_tap(b1, S, P) : 0, top = box * TAP_ROWS,
+            end = FEW ? 1 : least(K, top + TAP_ROWS);
 #pragma unroll 1
-        for (int i = i0; i < (FEW ? 1 : K); i += SIDE)
+        for (int i = BOXES == 1 || i0 >= top ? i0 : i0 + over(top - i0, SIDE) * SIDE; i < end; i += SIDE)
 #pragma unroll 1
             for (int j = j0; j < (FEW ? 1 : K); j += SIDE) {
                 const int offset = FEW ? 0
@@ -231,10 +244,10 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
 #pragma unroll 1
                 for (int plane = deep; plane < planes; plane += DEEP)
                     multiply_tap<FORMAT, CHANNELS, MT, NT>(sum, tile, plane * BROUGHT + offset, rows, own,
-                        weights + (plane * TAPS + i * K + j) * PANEL);
+                        weights + (plane * BOX + (i - top) * K + j) * PANEL);
             }
 
-        if (stage < STAGES - 1) continue;
+        if (stage < STAGES - 1 || box < BOXES - 1) continue;
         if constexpr (CLASSES == 1) __syncthreads();  // sums take the place of what was multiplied
 #pragma unroll
         for (int i = 0; i < MT; ++i)

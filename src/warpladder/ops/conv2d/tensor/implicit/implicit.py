@@ -81,7 +81,7 @@ class ImplicitWeightGradient:
         numbers = int(shape.few), gradient, *shape.read, *shape.written, *window, *tile[:-2]
         name = f"correlate_implicit<{self.kind.name}, {', '.join(map(str, numbers))}>"
         masks, pools = second if gradient == MASKED else None, second if gradient == POOLED else None
-        grid = tile.parts, ceil_div(o, tile.outputs), ceil_div(shape.terms, tile.channels)
+        grid = tile.parts, ceil_div(o, tile.outputs), problem.across(tile.channels, tile.tap_rows)
         arrays = x, dy, masks, pools, self.partials, self.sums
         kernel, shared = self.device.kernel(WEIGHTS, name), problem.shared(tile)
         product = kernel.bind(grid, 32 * tile.warps, *arrays, n, tile.depth, shared=shared)

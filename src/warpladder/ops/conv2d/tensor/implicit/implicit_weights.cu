@@ -12,11 +12,11 @@
 
 // x: (n, C, H, W). dy: (n, O, OH, OW), as GRADIENT has it (Pixels). part: (parts, O, K K, padded_channels(C)), as
 // finish_weights of gemm_weights.cu reads it. db_part: (parts, O), sums of dy. A block has `depth` rectangles of
-// IMAGES x ROWS x COLUMNS pixels, OUTPUTS outputs, and CHANNELS channels of x, or with FEW terms (channel, tap). Its
-// warps: UPON have other outputs, ACROSS other columns (tap, 16 channels), and TURNS every TURNS-th 32 pixels. x
-// counts parts, y outputs, z channels.
+// IMAGES x ROWS x COLUMNS pixels, OUTPUTS outputs, and CHANNELS channels of x under TAP_ROWS rows of taps, or with FEW
+// terms (channel, tap). Its warps: UPON have other outputs, ACROSS other columns (tap, 16 channels), and TURNS every
+// TURNS-th 32 pixels. x counts parts, y outputs, z channels first, then rows of taps.
 template <int FORMAT, bool FEW, int GRADIENT, int C, int H, int W, int O, int OH, int OW, int K, int S, int P,
-    int IMAGES, int ROWS, int COLUMNS, int OUTPUTS, int CHANNELS, int UPON, int ACROSS, int TURNS>
+    int IMAGES, int ROWS, int COLUMNS, int OUTPUTS, int CHANNELS, int UPON, int ACROSS, int TURNS, int TAP_ROWS>
 __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_implicit(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ relu,
     const unsigned char* __restrict__ pool_argmax, float* __restrict__ part, float* __restrict__ db_part, int n,
@@ -24,11 +24,11 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
 ) {
     using OfX = Lines<FORMAT, CHANNELS>;
     using OfY = Lines<FORMAT, OUTPUTS>;
-    constexpr int COPIES = OfX::COPIES, WARPS = UPON * ACROSS * TURNS, THREADS = 32 * WARPS, TAPS = FEW ? 1 : K * K,
+    constexpr int COPIES = OfX::COPIES, WARPS = UPON * ACROSS * TURNS, THREADS = 32 * WARPS, TAPS = FEW ? 1 : TAP_ROWS * K,
         SIXTEENS = CHANNELS / 16, ITEMS = TAPS * SIXTEENS, EACH = over(ITEMS, ACROSS),
         MT = OUTPUTS / 16 / UPON, STEPS = 2;
     constexpr int COUNT = IMAGES * ROWS * COLUMNS, ROOM = over(COUNT, DEPTH) * DEPTH;
-    constexpr int READ_HIGH = (ROWS - 1) * S + K, READ_WIDE = (COLUMNS - 1) * S + K, PART = over(READ_WIDE, S),
+    constexpr int READ_HIGH = (ROWS - 1) * S + (FEW ? K : TAP_ROWS), READ_WIDE = (COLUMNS - 1) * S + K, PART = over(READ_WIDE, S),
         PITCH = S * PART, BROUGHT = FEW ? ROOM : IMAGES * READ_HIGH * PITCH;
     // pixels that a warp brings at a time, and turns in which all warps bring a rectangle
     constexpr int EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS, TURNS_X = over(BROUGHT, EACH_X * WARPS);
@@ -48,7 +48,9 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
     const OfX tile_x{shared};
     const OfY tile_y{shared + BROUGHT * OfX::STRIDE};
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int o0 = blockIdx.y * OUTPUTS, c0 = blockIdx.z * CHANNELS;
+    constexpr int ALONG = over(FEW ? C * K * K : C, CHANNELS), BOXES = FEW ? 1 : over(K, TAP_ROWS);  // blocks in z
+    const int o0 = blockIdx.y * OUTPUTS, c0 = blockIdx.z % ALONG * CHANNELS,
+        top = BOXES == 1 ? 0 : blockIdx.z / ALONG * TAP_ROWS;
     const int pieces = (n + IMAGES - 1) / IMAGES * (BANDS * STRIPES), first = blockIdx.x * depth,
         last = min(pieces, first + depth);
     for (int pixel = threadIdx.x; pixel < ROOM; pixel += THREADS) {
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
             for (int turn = 0; turn < TURNS_X; ++turn) {
                 const int pixel = EACH_X * (warp + turn * WARPS) + lane % EACH_X, image = pixel / (READ_HIGH * PITCH),
                     row = pixel / PITCH % READ_HIGH, column = pixel % PITCH;
-                of_x.read(held_x[turn], image < IMAGES && c0 + first_x < C ? image0 + image : n, row0 * S - P + row,
+                of_x.read(held_x[turn], image < IMAGES && c0 + first_x < C ? image0 + image : n, row0 * S - P + top + row,
                     column0 * S - P + column, c0 + first_x);
             }
         }
@@ -250,22 +252,22 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
     if constexpr (!FEW && C % 4 == 0) {
 #pragma unroll 4
         for (int i = threadIdx.x; i < OUTPUTS * 4 * ITEMS; i += THREADS) {
-            const int output = o0 + i / (4 * ITEMS), at = i % (4 * ITEMS) * 4, channel = c0 + at % CHANNELS;
-            if (output >= O || channel >= C) continue;
+            const int output = o0 + i / (4 * ITEMS), at = i % (4 * ITEMS) * 4, channel = c0 + at % CHANNELS,
+                tap = at / CHANNELS + top * K;
+            if (output >= O || channel >= C || (K % TAP_ROWS > 0 && tap >= K * K)) continue;
             const float* from = sums + (output - o0) * WIDTH + at;
             float4 value = *reinterpret_cast<const float4*>(from);
 #pragma unroll
             for (int turn = 1; turn < TURNS; ++turn)
                 value = value + *reinterpret_cast<const float4*>(from + turn * OUTPUTS * WIDTH);
-            *reinterpret_cast<float4*>(part + static_cast<long long>(output) * ALL + at / CHANNELS * C + channel) =
-                value;
+            *reinterpret_cast<float4*>(part + static_cast<long long>(output) * ALL + tap * C + channel) = value;
         }
     } else
 #pragma unroll 4
     for (int i = threadIdx.x; i < OUTPUTS * 16 * ITEMS; i += THREADS) {
         const int output = o0 + i / (16 * ITEMS), at = i % (16 * ITEMS), term = c0 + at % CHANNELS;
-        const int channel = FEW ? term / (K * K) : term, tap = FEW ? term % (K * K) : at / CHANNELS;
-        if (output >= O || channel >= C) continue;
+        const int channel = FEW ? term / (K * K) : term, tap = FEW ? term % (K * K) : at / CHANNELS + top * K;
+        if (output >= O || channel >= C || tap >= K * K) continue;
         float value = 0.0f;
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) value += sums[(turn * OUTPUTS + output - o0) * WIDTH + at];

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from .....device import Limits
 from ....cost.launch import blocks_by_shared, blocks_each
@@ -14,10 +15,12 @@ from ....engine.kernels import ceil_div
 from ...problem import ConvWindow, Image
 from ..formats import FactorFormat
 
+T = TypeVar("T")
+
 #: As in implicit.cu: channels of a plane, most turns in which threads hold a stage's pixels, threads of a block.
 PLANE, TURNS, THREADS = 32, 6, 256
-#: Below so many channels the terms of a patch are (channel, tap).
-FEW = 8
+#: Below so many channels the terms of a patch are (channel, tap), if there are at most so many.
+FEW, TERMS = 8, 256
 #: Cycles, fitted to 180 timed plans (docs/notes/tensor-conv2d.md): of a block, of a stage's wait and of loads that are
 #: on their way together; of a multiprocessor for 16 x 8 sums of a k16 step with BUSY warps, and for eight numbers that
 #: a lane brings, HALVES times as many where they have scales; bytes and written numbers a cycle.
@@ -77,7 +80,7 @@ class ImplicitShape:
 
     @property
     def few(self) -> bool:
-        return not self.back and self.read[0] < FEW
+        return not self.back and self.read[0] < FEW and self.read[0] * self.window.k**2 <= TERMS
 
     @property
     def terms(self) -> int:
@@ -127,7 +130,9 @@ class ImplicitShape:
 
 
 class ImplicitTile(NamedTuple):
-    """Tile of a block: its rectangle, outputs, warps down, across and deep, 16 pixels of each, planes of a stage."""
+    """Tile of a block: its rectangle, outputs, warps down, across and deep, 16 pixels of each, planes of a stage, and
+    rows of taps whose weights are there at a time.
+    """
 
     images: int
     rows: int
@@ -138,6 +143,7 @@ class ImplicitTile(NamedTuple):
     deep: int
     mt: int
     together: int
+    tap_rows: int
 
     @property
     def at(self) -> Rectangle:
@@ -188,6 +194,13 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
         return tuple(width for width in (16, 32, 64, 128) if width <= least or width == 16)
 
     def plans(self) -> Iterator[ImplicitTile]:
+        """Plans with the weights of all taps at a time, or of the most rows of taps that fit; with four warps and more,
+        or with sixteen where four cannot hold the pixels that they bring.
+        """
+        boxes = [rows for rows in halves(self.shape.window.k) if rows == self.shape.window.k or not self.shape.few]
+        return first_that_fit(partial(self._plans, rows, warps) for rows in boxes for warps in (4, 16))
+
+    def _plans(self, tap_rows: int, warps: int) -> Iterator[ImplicitTile]:
         step, seen = 2 if self.shape.pool else 1, set()
         for most in (16, 32, 64, 128, 256):
             for at in rectangles(self.n, self.shape.made, most, step):
@@ -195,21 +208,21 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
                     continue
                 seen.add(at)
                 for bn in self.widths:
-                    yield from self._tiles(at, bn)
+                    yield from self._tiles(at, bn, tap_rows, warps)
 
-    def _tiles(self, at: Rectangle, bn: int) -> Iterator[ImplicitTile]:
+    def _tiles(self, at: Rectangle, bn: int, tap_rows: int, warps: int) -> Iterator[ImplicitTile]:
         sixteens = ceil_div(at.pixels, 16)
         for across in (1, 2, 4):
             if bn % (16 * across) or bn // across > 64:
                 continue
             for mt in (2, 1):
-                # at least four warps, which bring pixels even if there are too few to multiply
-                upon = max(ceil_div(sixteens, mt), 4 // across)
+                # at least so many warps, which bring pixels even if there are too few to multiply
+                upon = max(ceil_div(sixteens, mt), warps // across)
                 if upon * across > 16 or mt * bn // across > 64:
                     continue
                 for together in {self.shape.planes, *(1, 2, 4)}:
                     for deep in (1, 2, 4) if self.shape.back else (1,):
-                        tile = ImplicitTile(*at, bn, upon, across, deep, mt, together)
+                        tile = ImplicitTile(*at, bn, upon, across, deep, mt, together, tap_rows)
                         if deep <= together <= self.shape.planes and tile.warps <= 16 and self.fits(tile):
                             yield tile
 
@@ -219,6 +232,10 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
         held = stages == 1 or (self.turns(tile) <= TURNS and not self.shape.few)
         return held and self.shared(tile) <= self.limits.shared_opt_in - 8 * tile.bn
 
+    def boxes(self, tile: ImplicitTile) -> int:
+        """Number of boxes of taps whose weights come one after the other."""
+        return 1 if self.shape.few else ceil_div(self.shape.window.k, tile.tap_rows)
+
     def turns(self, tile: ImplicitTile) -> int:
         """Turns in which the warps bring a stage's pixels."""
         groups = ceil_div(self.shape.items(tile.at, tile.pixels), 256 // plane(self.shape.terms))
@@ -227,9 +244,10 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
     def shared(self, tile: ImplicitTile) -> int:
         """Bytes of shared memory of a block."""
         shape = self.shape
-        stages = min(2, ceil_div(shape.planes, tile.together))
-        rows = shape.taps * tile.bn + shape.brought(tile.at, tile.pixels)
-        staged = stages * tile.together * rows * row_bytes(shape.terms, self.kind)
+        halves = min(2, ceil_div(shape.planes, tile.together))
+        buffers, taps = (halves, shape.taps) if self.boxes(tile) == 1 else (2, tile.tap_rows * shape.window.k)
+        rows = buffers * taps * tile.bn + halves * shape.brought(tile.at, tile.pixels)
+        staged = tile.together * rows * row_bytes(shape.terms, self.kind)
         sums = 4 * tile.deep * tile.bn * (ceil_div(tile.at.pixels * shape.classes, 16) * 16 + 4)
         return staged + sums if shape.classes > 1 else max(staged, sums)
 
@@ -242,11 +260,12 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
     def cycles(self, plan: ImplicitTile) -> float:
         shape, kind, limits = self.shape, self.kind, self.limits
         stages = ceil_div(shape.planes, plan.together)
-        again = shape.classes if stages > 1 else 1
+        boxes = self.boxes(plan)
+        again, copied = (shape.classes if many > 1 else 1 for many in (stages, stages * boxes))
         channels = shape.planes * plane(shape.terms)
         products = plan.upon * plan.mt * plan.bn // 8 * shape.taps * channels // 16
         numbers = shape.items(plan.at, plan.pixels) * channels // 8 * (2 if shape.pooled else 1)
-        weights = again * shape.planes * shape.taps * plan.bn * row_bytes(shape.terms, kind)
+        weights = copied * shape.planes * shape.taps * plan.bn * row_bytes(shape.terms, kind)
         pieces, tiles = self.blocks(plan)
         each = blocks_each(pieces * tiles, limits)
         resident = max(1, min(32 // plan.warps, blocks_by_shared(self.shared(plan), limits.shared_per_multiprocessor)))
@@ -255,9 +274,23 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
         bringing = (
             numbers * again * BRING * (HALVES if kind.has_scales else 1) * idle + (weights + 32 * numbers) / BYTES
         )
-        waiting = BLOCK + WAIT * stages * again + LOADS * ceil_div(self.turns(plan), TURNS)
+        waiting = BLOCK + WAIT * stages * boxes * copied + LOADS * ceil_div(self.turns(plan), TURNS)
         out = plan.bn * plan.at.pixels * shape.classes / OUT
         return ceil_div(each, resident) * waiting + each * (multiplying + bringing + out)
+
+
+def halves(k: int) -> list[int]:
+    """k, half of it rounded up, and so on to 1."""
+    return [k] if k == 1 else [k, *halves(ceil_div(k, 2))]
+
+
+def first_that_fit(ways: Iterable[Callable[[], Iterator[T]]]) -> Iterator[T]:
+    """Plans of the first of several ways that has any."""
+    for way in ways:
+        plans = way()
+        for first in plans:
+            return chain((first,), plans)
+    return iter(())
 
 
 def work(kind: FactorFormat, other: float) -> float:
