@@ -36,8 +36,10 @@ from warpladder.nets import (
     GELU,
     ZOO,
     BCEWithLogitsLoss,
+    Conv2d,
     CrossEntropyLoss,
     Dropout,
+    Flatten,
     Layer,
     Linear,
     Loss,
@@ -45,6 +47,7 @@ from warpladder.nets import (
     ReLU,
     SiLU,
     Tanh,
+    Upsample2d,
     params,
 )
 from warpladder.rungs.base import Rung
@@ -82,6 +85,18 @@ CHAINS = (
     small_chain(13, 256, 256, 1, between=(ReLU(), Dropout(0.2))),
     small_chain(30, 100, 50, 30, between=(SiLU(), Tanh()), loss=BCEWithLogitsLoss()),
 )
+
+#: Convolutions of large windows, whose rows of taps come one after the other, and of an upsampled image.
+WINDOWS = Net(
+    "windows", (24, 16, 16),
+    (
+        Conv2d(out_channels=40, kernel_size=7, padding=3), ReLU(), Conv2d(out_channels=33, kernel_size=11, padding=5),
+        Upsample2d(scale_factor=2), Conv2d(out_channels=5, kernel_size=5, padding=2), Flatten(),
+        Linear(out_features=10),
+    ),
+    CrossEntropyLoss(),
+)  # fmt: skip
+OTHERS = {"graph": CHAINS, "tensor": (WINDOWS,)}
 
 
 def dataset(net: Net, samples: int) -> Dataset:
@@ -121,7 +136,7 @@ def asked_for(arch: str) -> tuple[Taken, list[str]]:
     """The kernels that the rungs use on a GPU of this architecture, and what is wrong with them."""
     device, wrong = OfflineDevice(arch), []
     for rung in kernel_rungs():
-        for net in (*(make() for make in ZOO), *(CHAINS if rung.name == "graph" else ())):
+        for net in (*(make() for make in ZOO), *OTHERS.get(rung.name, ())):
             try:
                 if not refuses(rung, net, arch):
                     bind(rung, net, device)

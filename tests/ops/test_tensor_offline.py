@@ -30,9 +30,7 @@ from warpladder.errors import KernelError
 from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.tensor.first import first
-from warpladder.ops.conv2d.tensor.formats import FORMATS, HALF_FORMATS
-from warpladder.ops.conv2d.tensor.general import launches as of_convolutions
-from warpladder.ops.conv2d.tensor.general.plan import DEPTH, RESIDENT, THREADS, WIDE_THREADS, WIDTHS
+from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
 from warpladder.ops.conv2d.tensor.narrow import narrow
 from warpladder.ops.conv2d.tensor.narrow import plan as narrow_plan
 from warpladder.ops.conv2d.tensor.shifted import shifted
@@ -151,49 +149,6 @@ def test_the_products_of_linear_layers_by_warpgroups_fit(precision: str, assembl
         assert (
             "mma.sync" not in text and text.count("fma.rn.f32") == (tile.tn // 2 if kind.has_scales else 0) + UPDATE
         ), name
-
-
-@pytest.mark.parametrize(
-    ("arch", "precision"),
-    [
-        pytest.param(
-            arch,
-            precision,
-            marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly],
-        )
-        for arch in ("sm_80", "sm_90", "sm_100")
-        for precision in FORMATS
-    ],
-)
-def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
-    arch: str, precision: str, assembled: list[str]
-) -> None:
-    """As many blocks to a multiprocessor as the model counts on; all products of a tap by mma, and no more
-    multiply-adds than sums besides.
-
-    No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third
-    block is worth (docs/notes/tensor-conv2d.md).
-    """
-    kind, instruction = FORMATS[precision].name, INSTRUCTIONS[precision]
-    steps = (
-        DEPTH // (8 if precision == "tf32" else 16) * (3 if precision == "fp32" else 1)
-    )  # instructions for a tap's 32 terms
-    limits = OfflineDevice(arch).limits
-    # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8
-    # numbers.
-    forward = {
-        f"convolve<{kind}, {bn}, {few}>": (THREADS, RESIDENT, bn // 4) for bn in WIDTHS for few in ("false", "true")
-    }
-    backward = {f"correlate<{kind}, false>": (WIDE_THREADS, 1, 12), f"correlate<{kind}, true>": (WIDE_THREADS, 1, 4)}
-    for path, kernels in ((of_convolutions.SOURCE, forward), (of_convolutions.WEIGHTS, backward)):
-        found = compiler.compile(sources.read(path), tuple(kernels), arch)
-        for name, (threads, blocks, sums) in kernels.items():
-            taken = found.resources[name]
-            assert taken.local <= (32 if "64" in name else 0), name
-            assert blocks_per_multiprocessor((threads, 1, 1), 0, taken, limits) >= blocks, name
-            text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
-            assert text.count(instruction) == text.count("mma.sync") >= steps * sums, name
-            assert text.count("fma.rn.f32") <= 4 * sums, name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
-from unittest import mock
 
 import numpy as np
 from edits import edited, occurrences
@@ -26,12 +25,8 @@ from warpladder.device.emulator.kernel import EmulatedKernel
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
 from warpladder.ops.conv2d.problem import ConvWindow, FusedConv, Image
-from warpladder.ops.conv2d.tensor import segment as segments
 from warpladder.ops.conv2d.tensor.algorithm import ConvProblem, has_wgmma
 from warpladder.ops.conv2d.tensor.formats import FORMATS
-from warpladder.ops.conv2d.tensor.general.general import General
-from warpladder.ops.conv2d.tensor.general.launches import PACK, SOURCE, WEIGHTS, GeneralConvolution
-from warpladder.ops.conv2d.tensor.general.plan import DEPTH
 from warpladder.ops.conv2d.tensor.segment import TensorConv2d
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import subgraph, whole
@@ -40,6 +35,8 @@ from warpladder.ops.engine.segments import Operands
 from warpladder.proof.tolerance import bound
 
 PRECISIONS = tuple(FORMATS)
+#: Terms of a sum that stay in the tensor cores.
+DEPTH = 32
 
 #: What x, the weights and dy are drawn as. In "far apart" images, and outputs, are 2^30 times as large as others.
 KINDS = ("normal", "positive", "huge", "tiny", "far apart")
@@ -50,7 +47,6 @@ class Asked:
     """A convolution of n images.
 
     offset : floats from a 16-byte boundary to each array's first number.
-    whole : sums of y in one part, whatever the model says.
     upsampled : whether the images are upsampled by 2 before the window.
     """
 
@@ -60,7 +56,6 @@ class Asked:
     precision: str = "fp32"
     kind: str = "normal"
     offset: int = 0
-    whole: bool = False
     upsampled: bool = False
 
     @property
@@ -114,7 +109,7 @@ def drawn(asked: Asked, seed: int = 0) -> Numbers:
 
 
 def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
-    """y, dx and dw by the general kernels, all full of NaN before."""
+    """y, dx and dw by the tensor rung's segment, all full of NaN before."""
     x, w, dy = numbers
     host = {"x": x, "w": w, "dy": dy, "b": np.zeros(len(w), np.float32)}
     host |= {
@@ -127,12 +122,8 @@ def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.nd
     nodes = replace(subgraph((asked.layer,), asked.in_shape, asked.n, device.limits), precision=asked.precision)
     buffers = Buffers(**arrays)
     operands = Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db))
-    with mock.patch.object(segments, "choose", lambda problem: General):
-        segment = TensorConv2d(device, nodes, operands, 256)
-    if asked.whole:
-        assert isinstance(segment.algorithm, General) and isinstance(segment.algorithm.y_pass, GeneralConvolution)
-        planner = segment.algorithm.y_pass.plan
-        planner.use(asked.n, next(plan for plan in planner.options(asked.n) if plan.parts == 1))
+    assert TensorConv2d.takes(nodes)
+    segment = TensorConv2d(device, nodes, operands, 256)
     for step in (segment.prepare, segment.forward, segment.backward):
         for launch in step(whole(asked.n)):
             launch.send()
@@ -219,8 +210,8 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
 class Edited:
     """The emulator, where the kernels of convolutions on tensor cores, or their headers, read otherwise."""
 
-    paths: ClassVar[tuple[Path, ...]] = (SOURCE, PACK, WEIGHTS)
-    headers: ClassVar[tuple[str, ...]] = ("tensor_pixels.cuh", "tensor_panels.cuh")
+    paths: ClassVar[tuple[Path, ...]]
+    headers: ClassVar[tuple[str, ...]]
 
     def __init__(self, honest: EmulatedDevice, *edits: tuple[str, str]) -> None:
         self.honest, self.sources = honest, {path: self._read(path) for path in self.paths}

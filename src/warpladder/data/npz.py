@@ -48,10 +48,10 @@ def read_samples(path: str | os.PathLike[str]) -> np.ndarray:
         The file is damaged, has objects, or holds several arrays, none of them x or x_test; the message names them.
     """
     name, found = os.fspath(path), _arrays(path)
-    wanted = next((key for key in ("x", "x_test") if key in found), None)
-    if wanted is None and len(found) != 1:
+    named = [key for key in ("x", "x_test") if key in found] or list(found)
+    if not named or (len(found) > 1 and named == list(found)):
         raise DataError(f"{name}: holds {listed(found)!r}: name the samples to predict x or x_test")
-    x = found[wanted or next(iter(found))]
+    x = found[named[0]]
     if x.ndim < 2:
         raise DataError(f"{name}: holds an array of shape {x.shape} where (samples, ...) is wanted")
     return np.ascontiguousarray(np.moveaxis(x, 3, 1)) if _has_channels_last(x) else x

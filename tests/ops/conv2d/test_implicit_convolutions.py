@@ -7,6 +7,7 @@ import pytest
 from implicit_convolutions import PRECISIONS, SHAPES, EditedImplicit, computed, prove
 from narrow_convolutions import prove_relus_and_zeros, spread
 from tensor_convolutions import KINDS, Asked, drawn
+from tensor_tools import IN_BF16
 
 from warpladder.device import Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
@@ -45,7 +46,7 @@ def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
 )
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, name: str, pool: bool, precision: str) -> None:
     """Not with images far apart before a pool: a channel has one scale in a rectangle of several images, and where the
-    pool hides the large one, what is left is below its last bits. The general kernels have that limit too.
+    pool hides the large one, what is left is below its last bits.
     """
     for kind in KINDS if precision != "bf16" else ("normal", "positive"):
         if kind != "far apart" or (precision == "fp32" and not pool):
@@ -113,9 +114,15 @@ def test_the_checker_finds_nothing(name: str, precision: str) -> None:
 #: Which products there are: al bh, ah bl and ah bh.
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
 EXPONENT = "min(268u - (largest >> 23), 253u)"
+SUM_Y = "to = SCALED<FORMAT> ? fmaf(part[i][e][l], back[i][l / 2], to) : to + part[i][e][l];"
+CUT_OFF = "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the low halves of pixels dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("? 0", "? 1")),), "normal"),
+    "the low halves of weights dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
+    "sums of y in bf16": ("fp32", ((SUM_Y, f"{SUM_Y} {IN_BF16.replace('sum[i][j][l]', 'to')}"),), "normal"),
+    "no scale, huge": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "huge"),
+    "bf16 cut off, not rounded": ("bf16", (("enum { SPLIT", CUT_OFF),), "positive"),
     "the scale of pixels not removed": ("fp32", (("? *tile.inverse_scale(own[i][half] + offset)", "? DOWN"),), "normal"),
     "another tap's scale removed": ("fp32", (("inverse_scale(own[i][half] + offset)", "inverse_scale(own[i][half])"),), "normal"),
     "the scale of weights not removed": ("fp32", (("SCALED<FORMAT> ? scales[o0 + i] : 1.0f", "UP"),), "normal"),

@@ -13,14 +13,29 @@ from ..batchnorm.fused import CHAINS as NORMALISED
 from ..batchnorm.fused import FusedBatchNorm
 from ..batchnorm.pooled import CHAINS as POOLED
 from ..batchnorm.pooled import PooledBatchNorm
+from ..conv2d.gemm import GemmConv2d
 from ..conv2d.tensor.loss import TensorConv2dLoss
 from ..conv2d.tensor.segment import TensorConv2d
-from ..engine.chain import Gather
+from ..engine.chain import Gather, Subgraph
 from ..linear.tensor.head import SmallHead
 from ..linear.tensor.segment import TensorLinear
 from ..residual.fused import CHAINS as ADDED
 from ..residual.fused import FusedSum
 from . import graph, tiled
+
+#: Nodes that a convolution's kernels fuse.
+CONVOLUTIONS: tuple[tuple[type, ...], ...] = (
+    (Conv2d,), (Conv2d, ReLU), (Conv2d, ReLU, MaxPool2d), (Upsample2d, Conv2d), (Upsample2d, Conv2d, ReLU),
+)  # fmt: skip
+
+
+class GemmWindows(GemmConv2d):
+    """Convolution with a window whose weights have no room in shared memory, by the gemm rung's kernels in fp32."""
+
+    @classmethod
+    def takes(cls, subgraph: Subgraph) -> bool:
+        return tuple(map(type, subgraph.nodes)) in CONVOLUTIONS and super().takes(subgraph)
+
 
 TABLE = replace(
     tiled.TABLE,
@@ -34,14 +49,11 @@ TABLE = replace(
         (Gather, Linear): TensorLinear,
         (Gather, Linear, ReLU): TensorLinear,
         (Linear, CrossEntropyLoss): SmallHead,
-        (Conv2d,): TensorConv2d,
-        (Conv2d, ReLU): TensorConv2d,
-        (Conv2d, ReLU, MaxPool2d): TensorConv2d,
-        (Upsample2d, Conv2d): TensorConv2d,
-        (Upsample2d, Conv2d, ReLU): TensorConv2d,
+        **dict.fromkeys(CONVOLUTIONS, TensorConv2d),
         (Conv2d, MSELoss): TensorConv2dLoss,
         (Upsample2d, Conv2d, MSELoss): TensorConv2dLoss,
     },
+    chains=(GemmWindows,),
     unit=TENSOR,
     interleaves_steps=True,
     below=graph.TABLE,

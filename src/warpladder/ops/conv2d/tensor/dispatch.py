@@ -15,17 +15,16 @@ Output of `decision_table`, for batches of n; all four precisions choose alike:
     3 x 3, stride 2        64x32x32   128x16x16  Implicit   Implicit   Implicit   Implicit    Implicit    Implicit
     1 x 1                  256x14x14  64x14x14   Implicit   Implicit   Implicit   Implicit    Implicit    Implicit
 
-GPUs without warpgroup products use Implicit and Upsampled instead of Warpgroups and Shifted. General computes windows
-too large for these two.
+GPUs without warpgroup products use Implicit and Upsampled instead of Warpgroups and Shifted.
 """
 
 from ....device import Limits
 from ..problem import ConvWindow, FusedConv
 from .algorithm import ConvAlgorithm, ConvProblem
+from .few_inputs import FewInputs
 from .few_pixels.few_pixels import FewPixels
 from .first.first import First
 from .formats import FORMATS
-from .general.general import FewInputs, General
 from .implicit.implicit import Implicit
 from .implicit.upsampled import Upsampled
 from .narrow.narrow import Narrow
@@ -34,7 +33,7 @@ from .warpgroups.warpgroups import Warpgroups
 
 #: In order of preference: the first that supports a problem computes it.
 ALGORITHMS: tuple[type[ConvAlgorithm], ...] = (
-    First, FewInputs, Warpgroups, Shifted, Narrow, FewPixels, Implicit, Upsampled, General,
+    First, FewInputs, Warpgroups, Shifted, Narrow, FewPixels, Implicit, Upsampled,
 )  # fmt: skip
 #: Convolutions of the decision table: of the ladder's nets, and others.
 CASES = {
@@ -55,9 +54,9 @@ BATCHES = (1, 4, 16, 64, 128, 256)
 HOPPER = Limits("H100", multiprocessors=132)
 
 
-def choose(problem: ConvProblem) -> type[ConvAlgorithm]:
-    """First algorithm in ALGORITHMS that supports a problem."""
-    return next(algorithm for algorithm in ALGORITHMS if algorithm.supports(problem))
+def choose(problem: ConvProblem) -> type[ConvAlgorithm] | None:
+    """First algorithm in ALGORITHMS that supports a problem; None if a row of its taps has no room in shared memory."""
+    return next((algorithm for algorithm in ALGORITHMS if algorithm.supports(problem)), None)
 
 
 def decision_table() -> str:
@@ -71,10 +70,11 @@ def decision_table() -> str:
         by_precision: dict[tuple[str, ...], list[str]] = {}
         for precision in FORMATS:
             some = (ConvProblem(conv, precision, n, HOPPER, True, True, not slight, slight) for n in BATCHES)
-            by_precision.setdefault(tuple(choose(problem).__name__ for problem in some), []).append(precision)
-        for chosen, precisions in by_precision.items():
+            chosen = tuple(algorithm.__name__ for algorithm in map(choose, some) if algorithm is not None)
+            by_precision.setdefault(chosen, []).append(precision)
+        for names, precisions in by_precision.items():
             of = "" if len(by_precision) == 1 else f" in {', '.join(precisions)}"
-            lines.append([name + of, *("x".join(map(str, image)) for image in (conv.read, conv.written)), *chosen])
+            lines.append([name + of, *("x".join(map(str, image)) for image in (conv.read, conv.written)), *names])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
     return "\n".join("    " + line for line in padded)

@@ -26,13 +26,17 @@ class TensorConv2d(UpdatesInPlace):
         trains, has_dx = buffers.dy is not None, buffers.dx is not None
         problem = ConvProblem.of(subgraph, len(buffers.x), device, trains, has_dx)
         before = operands.previous.algorithm if isinstance(operands.previous, TensorConv2d) else None
-        self.algorithm: ConvAlgorithm = choose(problem)(self, problem, before)
+        algorithm = choose(problem)
+        assert algorithm is not None
+        self.algorithm: ConvAlgorithm = algorithm(self, problem, before)
         self.factors = self.algorithm.factors
         self.update = None if self.algorithm.updates_separately else operands.update
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        return subgraph.precision in FORMATS and GemmConv2d.takes(subgraph)
+        if subgraph.precision not in FORMATS or not GemmConv2d.takes(subgraph):
+            return False
+        return choose(ConvProblem.of(subgraph, subgraph.capacity)) is not None
 
     def prepare(self, part: Slice, repeated: bool = False) -> Launches:
         return self.algorithm.prepare()

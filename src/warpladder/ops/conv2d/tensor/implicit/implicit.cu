@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
     const float* scales = reinterpret_cast<const float*>(packed + gridDim.y * (PLANES * TAPS * PANEL));
 
     const auto copy_weights = [&](int step) {
-        const int stage = step / BOXES % STAGES, box = step % BOXES, planes = least(TOGETHER, PLANES - stage * TOGETHER);
+        const int stage = step / BOXES % STAGES, box = step % BOXES,
+            planes = least(TOGETHER, PLANES - stage * TOGETHER);
         uint4* to = shared + step % BUFFERS * WEIGHTS;
         const uint4* source = from + stage * TOGETHER * (TAPS * PANEL) + box * (BOX * PANEL);
         if constexpr (BOXES == 1) {

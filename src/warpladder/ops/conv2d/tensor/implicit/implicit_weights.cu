@@ -24,12 +24,12 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
 ) {
     using OfX = Lines<FORMAT, CHANNELS>;
     using OfY = Lines<FORMAT, OUTPUTS>;
-    constexpr int COPIES = OfX::COPIES, WARPS = UPON * ACROSS * TURNS, THREADS = 32 * WARPS, TAPS = FEW ? 1 : TAP_ROWS * K,
-        SIXTEENS = CHANNELS / 16, ITEMS = TAPS * SIXTEENS, EACH = over(ITEMS, ACROSS),
+    constexpr int COPIES = OfX::COPIES, WARPS = UPON * ACROSS * TURNS, THREADS = 32 * WARPS,
+        TAPS = FEW ? 1 : TAP_ROWS * K, SIXTEENS = CHANNELS / 16, ITEMS = TAPS * SIXTEENS, EACH = over(ITEMS, ACROSS),
         MT = OUTPUTS / 16 / UPON, STEPS = 2;
     constexpr int COUNT = IMAGES * ROWS * COLUMNS, ROOM = over(COUNT, DEPTH) * DEPTH;
-    constexpr int READ_HIGH = (ROWS - 1) * S + (FEW ? K : TAP_ROWS), READ_WIDE = (COLUMNS - 1) * S + K, PART = over(READ_WIDE, S),
-        PITCH = S * PART, BROUGHT = FEW ? ROOM : IMAGES * READ_HIGH * PITCH;
+    constexpr int READ_HIGH = (ROWS - 1) * S + (FEW ? K : TAP_ROWS), READ_WIDE = (COLUMNS - 1) * S + K,
+        PART = over(READ_WIDE, S), PITCH = S * PART, BROUGHT = FEW ? ROOM : IMAGES * READ_HIGH * PITCH;
     // pixels that a warp brings at a time, and turns in which all warps bring a rectangle
     constexpr int EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS, TURNS_X = over(BROUGHT, EACH_X * WARPS);
     // of dy; or, of a pool's gradient, its windows, whose pixels are in one rectangle
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
             for (int turn = 0; turn < TURNS_X; ++turn) {
                 const int pixel = EACH_X * (warp + turn * WARPS) + lane % EACH_X, image = pixel / (READ_HIGH * PITCH),
                     row = pixel / PITCH % READ_HIGH, column = pixel % PITCH;
-                of_x.read(held_x[turn], image < IMAGES && c0 + first_x < C ? image0 + image : n, row0 * S - P + top + row,
-                    column0 * S - P + column, c0 + first_x);
+                of_x.read(held_x[turn], image < IMAGES && c0 + first_x < C ? image0 + image : n,
+                    row0 * S - P + top + row, column0 * S - P + column, c0 + first_x);
             }
         }
 #pragma unroll

@@ -134,10 +134,13 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
     def fits(self, tile: CorrelateTile) -> bool:
         """True if shared memory holds the tiles, and registers all that its threads bring."""
         each, mt = ceil_div(self.items(tile.channels, tile.tap_rows), tile.across), tile.outputs // tile.upon // 16
-        registers = (
-            8 * (sum(self.turns(tile)) + each * mt) + 8 * mt * (self.kind.bytes + 1) + (84 if self.shape.few else 72)
+        # of large windows the models of small ones say too little; warps share four files of registers
+        small, files = self.shape.few or self.shape.window.k <= 5, ceil_div(tile.warps, 4)
+        others, most = (
+            (84 if self.shape.few else 72, 65536 // (32 * tile.warps)) if small else (112, 16384 // 32 // files)
         )
-        if registers > min(255, 65536 // (32 * tile.warps)):
+        registers = 8 * (sum(self.turns(tile)) + each * mt) + 8 * mt * (self.kind.bytes + 1) + others
+        if registers > min(255, most):
             return False
         return self.shared(tile) <= self.limits.shared_opt_in - 4096
 

@@ -1,3 +1,3 @@
 """Convolutions of few channels and outputs: a block holds all channels of some rows of an image, and all weights. It
-imports ops/conv2d and general/. Begin with narrow.py and narrow.cu.
+imports ops/conv2d. Begin with narrow.py and narrow.cu.
 """
