@@ -48,8 +48,9 @@ def read_samples(path: str | os.PathLike[str]) -> np.ndarray:
         The file is damaged, has objects, or holds several arrays, none of them x or x_test; the message names them.
     """
     name, found = os.fspath(path), _arrays(path)
-    named = [key for key in ("x", "x_test") if key in found] or list(found)
-    if not named or (len(found) > 1 and named == list(found)):
+    only = list(found) if len(found) == 1 else []
+    named = [key for key in ("x", "x_test", *only) if key in found]
+    if not named:
         raise DataError(f"{name}: holds {listed(found)!r}: name the samples to predict x or x_test")
     x = found[named[0]]
     if x.ndim < 2:
