@@ -133,7 +133,8 @@ def _judge(context: ProofContext, began: float) -> Verdict:
     refuted: Refuted | None = None
     try:
         try:
-            prove(context)
+            with np.errstate(all="ignore"):  # some cases hold huge numbers, NaN and infinity
+                prove(context)
         finally:
             context.close()
     except Refuted as error:
