@@ -54,6 +54,7 @@ __global__ void words(unsigned* out) {
         __viaddmin_s16x2_relu(0x00050005u, 0xfff00001u, 0x00070007u)};
     for (int i = 0; i < 17; ++i) out[i] = all[i];
 }
+__device__ int counter = 9;
 __global__ void turned(cuFloatComplex* z) {
     z[threadIdx.x] = cuCdivf(cuCmulf(z[threadIdx.x], make_cuFloatComplex(0, 1)), make_cuFloatComplex(2, 0));
 }
@@ -95,6 +96,22 @@ int main() {
     turned<<<1, 1>>>((cuFloatComplex*)x);
     cudaDeviceSynchronize();
     printf("\ncomplex %g %g\n", x[0], x[1]);
+    cudaResourceDesc from{}, back{};
+    from.resType = cudaResourceTypeLinear, from.res.linear.devPtr = x;
+    from.res.linear.desc = cudaCreateChannelDesc<float>(), from.res.linear.sizeInBytes = 256;
+    cudaTextureDesc how{};
+    cudaTextureObject_t texture;
+    cudaCreateTextureObject(&texture, &from, &how, nullptr);
+    cudaGetTextureObjectResourceDesc(&back, texture);
+    cudaPitchedPtr cube;
+    cudaExtent size = make_cudaExtent(12, 3, 2);
+    cudaMalloc3D(&cube, size);
+    cudaMemset3D(cube, 7, size);
+    size_t room;
+    cudaOccupancyAvailableDynamicSMemPerBlock(&room, bounded, 2, 256);
+    cudaMemcpyFromSymbolAsync(h, counter, sizeof counter, 0, cudaMemcpyDeviceToHost, 0);
+    printf("calls %d %d %d\n", back.res.linear.devPtr == x, room > 48 << 10, h[0]);
+    cudaFree(cube.ptr);
     cudaFree(x), cudaFree(out);
 }
 """
@@ -105,6 +122,7 @@ tiles 120 376
 words 8002007f 7f020080 8002ffff 7e00fd81 7e00fe7f ff000000 1 7f0101ff 1010180 400180c0 7f010180 80ff0080 1fb \
 400180bf fffffffc 4 6
 complex -2 1.5
+calls 1 1 9
 """
 #: Functions of 16-bit floats against their definitions, a pipeline by a barrier of the block, and counts by an atomic.
 SHORT = r"""

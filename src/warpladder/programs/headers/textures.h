@@ -1,5 +1,7 @@
 // Arrays, textures and surfaces: point and linear, one to three axes, layers and cube maps.
 #pragma once
+#include <map>
+
 #include "api.h"
 
 enum cudaChannelFormatKind {
@@ -132,9 +134,25 @@ inline cudaError_t cudaMemcpyFromArray(void* to, const cudaArray* from, size_t x
 }
 inline cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* format, const cudaArray* array) {
     return *format = array->format, cudaSuccess; }
+namespace emu {
+struct Described { cudaResourceDesc from; cudaTextureDesc how; };
+inline auto& described_textures = *new std::map<cudaTextureObject_t, Described>;
+}  // namespace emu
 inline cudaError_t cudaCreateTextureObject(cudaTextureObject_t* out, const cudaResourceDesc* from,
     const cudaTextureDesc* how, const cudaResourceViewDesc* = nullptr, EMU_HERE) {
-    return emu_create_texture(out, from, how, file, line);
+    cudaError_t error = emu_create_texture(out, from, how, file, line);
+    if (error == cudaSuccess) emu::described_textures[*out] = {*from, *how};
+    return error;
+}
+inline cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* out, cudaTextureObject_t texture) {
+    auto found = emu::described_textures.find(texture);
+    if (found == emu::described_textures.end()) return cudaErrorInvalidValue;
+    return *out = found->second.from, cudaSuccess;
+}
+inline cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* out, cudaTextureObject_t texture) {
+    auto found = emu::described_textures.find(texture);
+    if (found == emu::described_textures.end()) return cudaErrorInvalidValue;
+    return *out = found->second.how, cudaSuccess;
 }
 inline cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* out, const cudaResourceDesc* from, EMU_HERE) {
     return emu_create_texture(out, from, nullptr, file, line);
