@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -127,9 +128,7 @@ class Optimizer(metaclass=ByName):
     @classmethod
     def form(cls, name: str) -> ModuleType:
         """Module of the optimizer's folder: `form("reference")` is reference.py. Raises `ConfigError` if missing."""
-        if reason := cls.lacks(f"{name}.py"):
-            raise ConfigError(reason)
-        return import_module(f".{name}", cls.__module__)
+        return _form(cls, name)
 
     @classmethod
     def lacks(cls, file: str) -> str | None:
@@ -144,3 +143,11 @@ class Optimizer(metaclass=ByName):
         if (folder / file).is_file():
             return None
         return f"optimizer {cls.__name__} has no {file}, which computes its step here, in its folder {folder}"
+
+
+@cache
+def _form(kind: type[Optimizer], name: str) -> ModuleType:
+    """Module of an optimizer's folder, found once: a proof asks for it in each of a thousand steps."""
+    if reason := kind.lacks(f"{name}.py"):
+        raise ConfigError(reason)
+    return import_module(f".{name}", kind.__module__)

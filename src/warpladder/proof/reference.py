@@ -209,7 +209,7 @@ class ReferenceTrainer(Trainer):
 
     def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
         """Factors of a layer's products, rounded to the precision."""
-        if not isinstance(layer, Linear | Conv2d):
+        if not self.precision.factors or not isinstance(layer, Linear | Conv2d):
             return given
         return tuple(None if a is None else rounded(a, self.precision) for a in given)
 

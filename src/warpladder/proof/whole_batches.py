@@ -143,6 +143,8 @@ def _shifts(a: np.ndarray, reach: float) -> np.ndarray:
             continue
         edges = np.concatenate([[row[0] - 4 * reach], row, [row[-1] + 4 * reach]])
         middle, wide = (edges[1:] + edges[:-1]) / 2, np.diff(edges) > 2 * reach
+        if not np.any(wide):  # all numbers are 0, or NaN: another batch may have a gap
+            continue
         out[channel] = -middle[wide][np.argmin(np.abs(middle[wide]))]
     return out
 

@@ -94,8 +94,13 @@ def values(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def slopes(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Gradient of each sample's loss by its outputs, shaped as x: softmax(x) sum(q) - q, or f' / size by element."""
     if isinstance(loss, CrossEntropyLoss):
-        e, q = np.exp(x - x.max(axis=1, keepdims=True)), wanted(loss, y, x.shape[1])
-        return np.asarray(e / e.sum(axis=1, keepdims=True) * q.sum(axis=1, keepdims=True) - q)
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        p = e / e.sum(axis=1, keepdims=True)
+        if loss.is_plain:
+            p[np.arange(len(x)), y] -= 1
+            return np.asarray(p)
+        q = wanted(loss, y, x.shape[1])
+        return np.asarray(p * q.sum(axis=1, keepdims=True) - q)
     return np.asarray(FUNCTIONS[type(loss)][1](loss, x, y) / max(1, x[0].size))
 
 
