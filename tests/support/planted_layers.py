@@ -329,8 +329,8 @@ LAYERS: tuple[Planted, ...] = (
         for fault in (DropsByTheStoredSample, HasOneMaskForAllEpochs, ScalesNothing, DropsOnlyForwards, PredictsAsItTrains)
         for each in of_operation(Dropout, fault)
     ),
-    of_kernel("DropsByTheElement", "if (order_mix(of_sample ^ element) < threshold) mask = 0.0f;",
-              "if (order_mix(of_layer ^ element) < threshold) mask = 0.0f;", layer=Dropout),
+    of_kernel("DropsByTheElement", "return order_mix(of_sample ^ element) < threshold",
+              "return order_mix(order_mix(key + layer) ^ element) < threshold", layer=Dropout),
     of_kernel("MasksOfTheStepBefore", "(unsigned)(*step - done) * (unsigned)batch",
               "(unsigned)(*step - done > 0 ? *step - done - 1 : 0) * (unsigned)batch", layer=Dropout),
     *_both((Tanh, Sigmoid, GELU, SiLU), SaturatesEarly),
