@@ -61,7 +61,7 @@ def prove(device: Device, name: str, precision: str, relu: bool = False, offset:
     host |= {to: np.full(like.shape, np.nan, np.float32) for to, like in (("y", dy), ("dx", x), ("dw", w), ("db", b))}
     arrays = {key: placed(device, array, 0 if key == "dy" else offset) for key, array in host.items()}
     buffers = Buffers(**arrays)
-    operands = Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db))  # type: ignore[arg-type]
+    operands = Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db))
     nodes = replace(subgraph(layers, shape, n, device.limits), precision=precision)
     with mock.patch.object(segments, "choose", lambda problem: Upsampled if Upsampled.supports(problem) else None):
         segment = TensorConv2d(device, nodes, operands, 256)
@@ -82,7 +82,7 @@ def prove(device: Device, name: str, precision: str, relu: bool = False, offset:
         positive = found["y"] > 0
         assert not np.signbit(found["y"]).any()
         truths = *truths[:2], truths[2] * positive
-    true, sizes = wanted(*truths), wanted(*map(abs, truths))  # type: ignore[arg-type]
+    true, sizes = wanted(*truths), wanted(*map(abs, truths))
     if relu:
         true["y"] = np.maximum(true["y"], 0)
     side = layer.kernel_size + factor - 1
