@@ -18,6 +18,7 @@ from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER
 from warpladder.nets import (
     GELU,
+    AdaptiveAvgPool2d,
     AvgPool2d,
     BatchNorm2d,
     Conv2d,
@@ -51,7 +52,14 @@ RESIDUAL = (
     Linear(out_features=10),
 )  # fmt: skip
 
-#: A window that no convolution compiled for its shape holds.
+#: Average pools of large windows, sums without a BatchNorm, and one before a pool.
+SUMMED = (
+    Conv2d(out_channels=6, kernel_size=3, padding=1), BatchNorm2d(), ReLU(), MaxPool2d(2),
+    Residual(Conv2d(out_channels=6, kernel_size=3, padding=1)), ReLU(), AdaptiveAvgPool2d(), Flatten(),
+    Linear(out_features=10),
+)  # fmt: skip
+
+#: A window whose weights come by rows of taps.
 LARGE = (
     Conv2d(out_channels=17, kernel_size=3, padding=1), ReLU(), Conv2d(out_channels=18, kernel_size=11, padding=5), ReLU(),
     Flatten(), Linear(out_features=10),
@@ -65,6 +73,7 @@ NETS = (
     nets.autoencoder((3, 8, 8)),
     Net("smooth", (1, 9, 7), SMOOTH, CrossEntropyLoss(label_smoothing=0.1)),
     Net("residual", (1, 9, 7), RESIDUAL, CrossEntropyLoss()),
+    Net("summed", (1, 14, 13), SUMMED, CrossEntropyLoss()),
     Net("large window", (2, 12, 13), LARGE, CrossEntropyLoss()),
     Net("huber", (6,), (Linear(out_features=5), Tanh(), Linear(out_features=6)), HuberLoss()),
 )
@@ -89,7 +98,7 @@ WIDE: tuple[tuple[Net, int, int], ...] = (
             "wide coder",
             (3, 8, 8),
             (
-                *_convolution(64), MaxPool2d(kernel_size=2), *_convolution(64), MaxPool2d(kernel_size=2), *_convolution(64),
+                *_convolution(64), MaxPool2d(kernel_size=2), *_convolution(128), MaxPool2d(kernel_size=2), *_convolution(128),
                 Upsample2d(scale_factor=2), *_convolution(64), Upsample2d(scale_factor=2), Conv2d(out_channels=3, kernel_size=3, padding=1),
             ),
             MSELoss(),
@@ -97,7 +106,7 @@ WIDE: tuple[tuple[Net, int, int], ...] = (
         132,
         150,
     ),
-    (Net("wide pair", (3, 32, 32), (*_convolution(64), *_convolution(64), Flatten(), Linear(out_features=10)), CrossEntropyLoss()), 9, 13),
+    (Net("wide pair", (3, 32, 32), (*_convolution(64), *_convolution(128), Flatten(), Linear(out_features=10)), CrossEntropyLoss()), 9, 13),
 )  # fmt: skip
 
 

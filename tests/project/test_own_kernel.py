@@ -36,7 +36,7 @@ def test_a_new_kernel_climbs_next_to_ours_and_a_wrong_one_is_a_row(run):
     assert (ours.name, ours.status, mine.status, wrong.status) == ("naive:device=emulated", "timed", "timed", "failed")
     assert mine.check is not None and mine.check.passed and "each access and each result checked" in mine.reason
     assert "mine.cu" in load_results("found/results.json").sources
-    assert "should be" in wrong.reason and "warpladder check" not in wrong.reason
+    assert "should be" in wrong.reason and "to run it alone: `warpladder check wrong.cu" in wrong.reason
     assert "mine.cu" in out and "wrong.cu" in out
 
 

@@ -138,7 +138,7 @@ class Cases:
             screened, floats = screened[:2], floats[:1]
             exact = screened
         cuts = isinstance(net.loss, L1Loss | HuberLoss)  # slopes to a few sizes
-        is_alike = cuts or ends_on_grid(net) or LEVELS ** math.prod(net.in_shape) < far.n
+        is_alike = cuts or ends_on_grid(net) or math.prod(net.in_shape) < math.log(far.n, LEVELS)
         long = screened if config.batch_size is None and is_alike else exact
 
         self.exact = make.case("exact", self._order(usual), [*exact, *(() if exact is screened else screened)])
