@@ -33,7 +33,7 @@ SHAPES: dict[str, tuple[Conv2d, Shape, int, bool]] = {
     "one": (conv(40, 3, padding=1), (48, 8, 8), 1, False),
     "odd": (conv(37, 3, padding=1), (16, 7, 11), 2, False),
     "many channels": (conv(9, 3, padding=1), (272, 5, 6), 1, False),
-    "crowded": (conv(9, 3, padding=1), (16, 2, 3), 9, False),
+    "crowded": (conv(9, 3, padding=1), (16, 12, 13), 4, False),
     "upsampled": (conv(20, 3, padding=1), (48, 5, 9), 2, True),
     "last": (conv(3, 3, padding=1), (144, 8, 8), 1, True),
 }
