@@ -260,15 +260,15 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, str]] = {
     "no scale, tiny": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "tiny", "odd"),
     "no scale, tiny, of one half": ("fp16", ((EXPONENT, "127u + 0 * largest"),), "tiny", "odd"),
     "a window that is not turned on the way back": ("fp32", (("turned = KIND == WINDOW && backwards", "turned = false"),), "normal", "odd"),
-    "a tap beside": ("fp32", (("(i + down) * halo.wide() + j + beside", "(i + down) * halo.wide() + (j + 1) % SIDE + "
-        "beside"),), "normal", "odd"),
+    "a tap beside": ("fp32", (("(i + down) * halo.wide() + j + col", "(i + down) * halo.wide() + (j + 1) % SIDE + "
+        "col"),), "normal", "odd"),
     "a block of the cluster left out": ("fp32", (("if (block < size) all = all", "if (block < size && block != 1) "
         "all = all"),), "normal", "many channels"),
     "a group of warps left out": ("fp32", (("from_group < groups; ++from_group", "from_group < 1; ++from_group"),), "normal", "many channels"),
     "channels beyond the first round left out": ("fp32", (("chunk0 < chunks; chunk0", "chunk0 < min(chunks, 16); "
         "chunk0"),), "normal", "many channels"),
     "pixels of two classes exchanged": (
-        "fp32", (("2 * row + of_class / 2", "2 * row + of_class % 2"), ("2 * beside + of_class % 2", "2 * beside + of_class / 2")), "normal", "upsampled",
+        "fp32", (("2 * row + of_class / 2", "2 * row + of_class % 2"), ("2 * col + of_class % 2", "2 * col + of_class / 2")), "normal", "upsampled",
     ),
     "another class's weights": ("fp32", (("(3 - down - 2 * i)", "(2 + down - 2 * i)"),), "normal", "upsampled"),
     "odd columns of dy for even ones": ("fp32", (("column % 2 * (columns + 1)", "(column + 1) % 2 * (columns + 1)"),), "normal", "upsampled"),
