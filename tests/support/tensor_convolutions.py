@@ -184,7 +184,8 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     )
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
-    of_rounded = rounded(asked, numbers) if kind.coarse else None
+    # tf32 is multiplied as scaled halves, which round other numbers than tf32 does
+    of_rounded = rounded(asked, numbers) if kind.coarse and asked.precision != "tf32" else None
     for name, got in found.items():
         assert np.isfinite(got).all(), f"{asked}: some numbers of {name} were never written, or are not finite"
         some, length, where = sizes[name] > 0, lengths[name], f"{name} of {asked} is wrong at {got.shape}"

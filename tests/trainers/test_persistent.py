@@ -289,7 +289,7 @@ WRONG = {
     "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
     "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),
     "a lost part of the inputs": ("other = 1; other < D::BLOCKS", "other = 2; other < D::BLOCKS"),
-    "another block's rows": ("(rank + other) % BLOCKS);", "rank);"),
+    "another block's rows": ("(rank + other) % BLOCKS,", "rank,"),
     "the mean of a full batch": ("(c == label ? 1.0f : 0.0f)) / batch;", "(c == label ? 1.0f : 0.0f)) / 8;"),
 }
 
