@@ -43,7 +43,7 @@ class EditedFewPixels(Edited):
     """The emulator, where the kernels of convolutions of few pixels, or their headers, read otherwise."""
 
     paths = (few_pixels.SOURCE, few_pixels.WEIGHTS)
-    headers = ("few_pixels.cuh", "narrow.cuh", "halves.cuh", "tensor_pixels.cuh", "tensor_panels.cuh")
+    headers = ("few_pixels.cuh", "narrow.cuh", "halves.cuh", "tensor_panels.cuh")
 
 
 def named(name: str, precision: str = "fp32", kind: str = "normal", offset: int = 0) -> Asked:

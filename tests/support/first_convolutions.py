@@ -227,4 +227,4 @@ class EditedFirst(Edited):
     """The emulator, where the kernels of first convolutions, or their headers, read otherwise."""
 
     paths: ClassVar[tuple[Path, ...]] = (first.FORWARD, first.WEIGHTS)
-    headers: ClassVar[tuple[str, ...]] = ("tensor_pixels.cuh", "tensor_panels.cuh", "halves.cuh", "pooled.cuh")
+    headers: ClassVar[tuple[str, ...]] = ("tensor_panels.cuh", "halves.cuh", "pooled.cuh")

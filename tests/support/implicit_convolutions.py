@@ -40,15 +40,7 @@ class EditedImplicit(Edited):
     """The emulator, where the kernels of implicit GEMMs, or their headers, read otherwise."""
 
     paths = (implicit.SOURCE, implicit.PACK, implicit.WEIGHTS)
-    headers = (
-        "tap.cuh",
-        "implicit.cuh",
-        "channels.cuh",
-        "narrow.cuh",
-        "halves.cuh",
-        "tensor_pixels.cuh",
-        "tensor_panels.cuh",
-    )
+    headers = ("tap.cuh", "implicit.cuh", "channels.cuh", "narrow.cuh", "halves.cuh", "tensor_panels.cuh")
 
 
 def computed(

@@ -44,7 +44,7 @@ class EditedNarrow(Edited):
     """The emulator, where the kernels of convolutions of few channels, or their headers, read otherwise."""
 
     paths = (narrow.SOURCE, narrow.PACK, narrow.WEIGHTS)
-    headers = ("channels.cuh", "narrow.cuh", "tensor_pixels.cuh", "tensor_panels.cuh")
+    headers = ("channels.cuh", "narrow.cuh", "tensor_panels.cuh")
 
 
 @dataclass(frozen=True)

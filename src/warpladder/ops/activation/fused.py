@@ -8,7 +8,7 @@ from . import scalar
 #: Numbers of no activation, and of a ReLU.
 IDENTITY, RELU = 6, 7
 
-#: What a fused chain may have where an activation may be: nothing, a ReLU or an activation.
+#: Types of the layers at the end of a fused kernel: none, a ReLU or an activation.
 ENDS: tuple[tuple[type[Layer], ...], ...] = ((), (ReLU,), *((kind,) for kind in ACTIVATIONS))
 
 

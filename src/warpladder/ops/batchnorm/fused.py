@@ -23,7 +23,7 @@ ALONE, PARTS, RUNNING = range(3)
 FEATURES, THREADS = 32, 256
 #: Most numbers of a channel that a block takes alone: if there is a channel for each multiprocessor, and if not.
 MOST, LEAST = 16384, 4096
-#: The same, where a block has 32 channels.
+#: Most numbers of a channel that a block of 32 channels takes alone: with a block for each multiprocessor, and without.
 MOST_ROWS, LEAST_ROWS = 4096, 1024
 #: Numbers of a thread, and of a block where another launch adds up; the same, where a block has 32 channels.
 EACH, PART = 16, 4096

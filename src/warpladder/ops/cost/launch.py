@@ -31,11 +31,6 @@ def overlapped(first: float, second: float) -> float:
     return max(first, second) + min(first, second) / 4
 
 
-def adding_partials(parts: int, numbers: int) -> float:
-    """Cycles of a second launch that reads `parts` partials of `numbers` sums and writes the sums."""
-    return LAUNCH + 4 * (2 * parts + 1) * numbers / BYTES
-
-
 def launch_cycles(blocks: int, resident: int, warps: int, instructions: float, waits: float, limits: Limits) -> float:
     """Cycles until the last block of a launch ends.
 

@@ -71,7 +71,7 @@ _FLAT = "float* grads, float* params, float* first_slot, float* second_slot, flo
 
 @dataclass(frozen=True)
 class Reading:
-    """What a chain reads.
+    """Samples, targets and shares that the kernel of a small chain reads.
 
     pixel : type of stored numbers. gathers : True if samples are read from the data set; False for an array of the
     batch, whose gradient is dx. learns_input : True if the targets are the samples. has_shares : True if samples have

@@ -11,7 +11,7 @@
 #include "async.cuh"
 #include "../halves.cuh"
 #include "pooled.cuh"
-#include "tensor_pixels.cuh"
+#include "tensor_panels.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .....device import Array, Device, Launch, Limits
+from .....device import Array, Device, Launch
 from ....cost.plans import Planner, best
 from ....engine.kernels import Launches, OnDevice, ceil_div
 from ....engine.segments import Segment
@@ -145,11 +145,12 @@ class ImplicitConvolution:
         return found
 
 
-def fits(shape: ImplicitShape, precision: str, n: int, limits: Limits, has_dx: bool = True) -> bool:
-    """True if blocks have room for a convolution of n images in all directions."""
-    kind, passes = HALF_FORMATS[precision], [shape, shape.reversed] if has_dx else [shape]
+def fits(problem: ConvProblem, shape: ImplicitShape, y: ImplicitShape, dx: ImplicitShape) -> bool:
+    """True if blocks have room for y of a problem, and, where they are computed, for dx, and for dw by `shape`."""
+    kind, n, limits = HALF_FORMATS[problem.precision], problem.capacity, problem.limits
+    passes = [y, dx] if problem.trains and problem.has_dx else [y]
     products = all(any(ImplicitProblem(n, each, kind, limits).plans()) for each in passes)
-    return products and any(ImplicitCorrelate(n, shape, kind, limits).plans())
+    return products and (not problem.trains or any(ImplicitCorrelate(n, shape, kind, limits).plans()))
 
 
 class Implicit(ConvAlgorithm):
@@ -159,10 +160,8 @@ class Implicit(ConvAlgorithm):
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
-        if problem.conv.upsamples:
-            return False
-        has_dx = problem.trains and problem.has_dx
-        return fits(cls._shape(problem), problem.precision, problem.capacity, problem.limits, has_dx)
+        shape = cls._shape(problem)
+        return not problem.conv.upsamples and fits(problem, shape, y=shape, dx=shape.reversed)
 
     @staticmethod
     def _shape(problem: ConvProblem) -> ImplicitShape:

@@ -106,15 +106,15 @@ class ImplicitShape:
         step = self.window.stride if self.back else 1
         return (high // 2 * 2, wide // 2 * 2) if self.pool else (ceil_div(high, step), ceil_div(wide, step))
 
-    def brought(self, at: Rectangle, pixels: int) -> int:
-        """Rows of a plane: pixels of the halo, or of `pixels` patches."""
+    def brought(self, at: Rectangle, pixels: int, tap_rows: int | None = None) -> int:
+        """Rows of a plane: pixels of the halo of `tap_rows` rows of taps, None for all; or `pixels` patches."""
         k, s, p = self.window
         if self.few:
             return pixels
         if self.back:
             low, far = nearest(self.window), (s - 1 + p) // s
             return at.images * (at.rows + far - low) * (at.columns + far - low)
-        return at.images * ((at.rows - 1) * s + k) * ceil_div((at.columns - 1) * s + k, s) * s
+        return at.images * ((at.rows - 1) * s + (tap_rows or k)) * ceil_div((at.columns - 1) * s + k, s) * s
 
     def items(self, at: Rectangle, pixels: int) -> int:
         """Pixels, or windows of a pool's gradient, that lanes bring of a plane."""

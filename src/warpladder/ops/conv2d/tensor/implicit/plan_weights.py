@@ -78,10 +78,7 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
 
     def brought(self, at: Rectangle, tap_rows: int) -> int:
         """Pixels of x in shared memory for a rectangle of dy."""
-        (k, s, _), pixels = self.shape.window, ceil_div(at.pixels, 32) * 32
-        if self.shape.few:
-            return pixels
-        return at.images * ((at.rows - 1) * s + tap_rows) * ceil_div((at.columns - 1) * s + k, s) * s
+        return self.shape.brought(at, ceil_div(at.pixels, 32) * 32, tap_rows)
 
     def plans(self) -> Iterator[CorrelateTile]:
         """Plans with all taps of a channel in a block, or with the most rows of taps that fit."""

@@ -8,9 +8,8 @@ from ....engine.segments import Segment
 from ...gradients import Gradients, IncomingGradient
 from ..algorithm import ConvAlgorithm, ConvProblem
 from ..formats import HALF_FORMATS
-from .implicit import STORED, ImplicitPass, ImplicitWeightGradient, pack
-from .plan import ImplicitProblem, ImplicitShape
-from .plan_weights import ImplicitCorrelate
+from .implicit import STORED, ImplicitPass, ImplicitWeightGradient, fits, pack
+from .plan import ImplicitShape
 
 
 class UpsampledConvolution:
@@ -67,10 +66,8 @@ class Upsampled(ConvAlgorithm):
     def supports(cls, problem: ConvProblem) -> bool:
         if not problem.conv.upsamples or problem.conv.pool:
             return False
-        shape, kind, n, limits = cls._shape(problem), HALF_FORMATS[problem.precision], problem.capacity, problem.limits
-        passes = [shape.reversed, *([shape] if problem.trains and problem.has_dx else [])]
-        fits = all(any(ImplicitProblem(n, each, kind, limits).plans()) for each in passes)
-        return fits and (not problem.trains or any(ImplicitCorrelate(n, shape, kind, limits).plans()))
+        shape = cls._shape(problem)
+        return fits(problem, shape, y=shape.reversed, dx=shape)
 
     @staticmethod
     def _shape(problem: ConvProblem) -> ImplicitShape:

@@ -1,7 +1,7 @@
 // Copies of images of few channels to shared memory: eight channels of a pixel, or of a pool's window, by a thread.
 #pragma once
 #include "../halves.cuh"
-#include "tensor_pixels.cuh"
+#include "tensor_panels.cuh"
 
 // Inverse scales of pixels are stored times DOWN, those of weights times UP (tensor_panels.cuh).
 
