@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError, SkipTestWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -145,3 +146,11 @@ def test_scikit_learns_checks_hold_for_rows_of_pixels() -> None:
     assert [each["check_name"] for each in failed] == ["check_sample_weight_equivalence_on_dense_data"]
     off = re.search(r"Max absolute difference among violations: (\S+)", str(failed[0]["exception"]))
     assert off and float(off[1]) < 1e-6
+
+
+def test_before_a_fit_predictions_are_refused_by_scikit_learns_error() -> None:
+    for model in (CNNClassifier(), CNNClassifier(image_shape=(8, 8))):
+        with pytest.raises(NotFittedError, match="CNNClassifier instance is not fitted yet"):
+            model.predict(X)
+    with pytest.warns(SkipTestWarning, match="requires input"):  # a matrix alone is no image
+        check_estimator(CNNClassifier())

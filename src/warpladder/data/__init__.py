@@ -20,6 +20,8 @@ from .fetch import fetch_all
 from .folders import read_folder
 from .local import root
 from .npz import read_npz
+from .reader import opened
+from .sniff import looks_like
 from .source import Request, Source, read_source
 from .standard import Standard
 from .subset import split
@@ -94,6 +96,13 @@ def load(
         meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
         if os.path.isfile(f"{name}.py"):
             meant = f": did you mean the file, ./{name}.py?"
+        if os.path.isfile(name):
+            with opened(Path(name)) as reader:
+                kind = looks_like(reader.peek(300))
+            raise DataError(
+                f"{name}: looks like {kind}; the file of a data set ends in .csv, .tsv, .txt (tables, gzipped or not), "
+                ".npz or .py"
+            )
         raise DataError(f"there is no data set {shown(name)}{meant}; there are {', '.join(NAMES)}")
     if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
         raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shown(shape)}")

@@ -7,6 +7,12 @@ _SIGNATURES = (
     (b"\x1f\x8b", "gzip data (compressed twice?)"),
     (b"PK\x03\x04", "a zip archive (unpack it first)"),
     (b"PK\x05\x06", "an empty zip archive"),
+    (b"PAR1", "a Parquet file (read it in Python: wl.data.table(pandas.read_parquet(FILE), LABEL))"),
+    (b"ARROW1", "an Arrow file (read it in Python: wl.data.table(pandas.read_feather(FILE), LABEL))"),
+    (b"\xd0\xcf\x11\xe0", "a workbook of an old Excel (save the sheet as CSV)"),
+    (b"SQLite format 3", "a database of SQLite (write a table of it as CSV)"),
+    (b"\x89HDF", "an HDF5 file (write its arrays as CSV or .npz)"),
+    (b"MATLAB 5.0", "a file of MATLAB (write its arrays as CSV or .npz)"),
     (b"BZh", "bzip2 data (unpack it first)"),
     (b"\xfd7zXZ\x00", "xz data (unpack it first)"),
     (b"\x28\xb5\x2f\xfd", "zstd data (unpack it first)"),
@@ -20,6 +26,7 @@ _SIGNATURES = (
     (b"\x00\x00\x08\x01", "an IDX file of labels"),
     (b"\x00\x00\x08\x03", "an IDX file of images"),
 )
+_SHEETS = (b"[Content_Types].xml", b"_rels/.rels", b"xl/", b"opendocument.spreadsheet")
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
@@ -27,6 +34,8 @@ def looks_like(head: bytes) -> str:
     """Kind of a file that begins with these bytes (some 300 are enough), for instance "an HTML page"."""
     if not head:
         return "an empty file"
+    if head.startswith(b"PK\x03\x04") and any(mark in head for mark in _SHEETS):
+        return "a workbook (save the sheet as CSV)"
     for signature, words in _SIGNATURES:
         if head.startswith(signature):
             return words

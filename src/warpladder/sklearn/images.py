@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse  # type: ignore[import-untyped]
 from scipy.special import softmax  # type: ignore[import-untyped]
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from .classifier import MLPClassifier
 from .perceptron import AUTO
@@ -99,10 +100,12 @@ class CNNClassifier(MLPClassifier):
 
     def predict(self, X: Any) -> Any:
         """Class of each image, (samples,)."""
+        check_is_fitted(self)
         return super().predict(self._rows(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each class for each image, (samples, classes)."""
+        check_is_fitted(self)
         return super().predict_proba(self._rows(X))
 
     def _rows(self, X: Any, begins: bool = False) -> Any:
@@ -186,6 +189,7 @@ class CNNClassifier(MLPClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array, tags.input_tags.sparse = True, False
+        tags.input_tags.two_d_array = self.image_shape is not None
         tags.classifier_tags.multi_label = False
         return tags
 

@@ -113,7 +113,8 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
     name = request.net if isinstance(request.net, str) else getattr(request.net, "name", "")
     given = request.config if request.config is not None or before is None else before.config
     config = resolve_config(name, given, request.settings, getattr(request.data, "name", request.data))
-    data = resolve_data(request.data, config.seed, standardize=before is not None and bool(before.data.mean))
+    wanted = _encoded_as(before, request.data)
+    data = resolve_data(wanted, config.seed, standardize=before is not None and bool(before.data.mean))
     loss, is_named = read_loss(request.loss) if isinstance(request.loss, str) else request.loss, _is_named(request.net)
     if loss is None and before is not None and is_named:
         loss = before.net.loss
@@ -126,6 +127,19 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
         loss = loss or MSELoss()  # the named nets are classifiers
     net = net if request.hidden is None else with_hidden(net, request.hidden)
     return (net if loss is None else replace(net, loss=loss)), of_outputs(data, net), config
+
+
+def _encoded_as(before: Checkpoint | None, data: Any) -> Any:
+    """Request for a table that names no columns, with the label and encoding of the checkpoint; any other data as it
+    came.
+    """
+    encoding = None if before is None else before.data.table
+    request = DataRequest(data) if isinstance(data, str) else data
+    if encoding is None or not isinstance(request, DataRequest) or not is_table(request.name):
+        return data
+    if any(request.options.get(name) for name in ("label", "target", "drop", "category")):
+        return data
+    return replace(request, options={**request.options, "encoding": encoding})
 
 
 def _is_named(net: Net | str) -> bool:

@@ -19,7 +19,9 @@ from ...errors import DataError
 from ...errors.arguments import shown
 from .frame import Frame, TableColumn, same_columns
 
+LARGEST = float(np.finfo(np.float32).max)
 MOST_CATEGORIES = 100  # most categories of a column of text whose values mostly differ
+FEW_ROWS = 20  # fewer rows whose texts nearly all differ may be categories nevertheless
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class NumberColumn:
             row = int(np.argmax(column.odd))
             raise DataError(f"{frame.place(row, self.name)}: {shown(column.texts[row])} is no finite number")
         values = (np.where(column.missing, self.fill, column.numbers) - self.mean) / self.std
+        if not (good := np.abs(values) <= LARGEST).all():
+            row = int(np.argmin(good))
+            raise DataError(
+                f"{frame.place(row, self.name)}: {shown(column.texts[row])} is too far from the training rows for a net"
+            )
         return np.column_stack([values, column.missing] if self.has_gaps else [values])
 
 
@@ -183,6 +190,8 @@ def _is_free_text(column: TableColumn) -> bool:
     if column.holds_numbers or not len(there):
         return False
     kinds = len(set(there.tolist()))
+    if len(there) >= FEW_ROWS and kinds > 0.9 * len(there):
+        return not column.holds_dates and not column.holds_dressed_numbers
     return kinds > MOST_CATEGORIES and kinds > len(there) / 2
 
 
@@ -197,14 +206,23 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
         raise DataError(f"{frame.source}: column {shown(name)} has no value in the training rows: leave it out (drop)")
     if column.holds_dates and not column.is_number:
         raise DataError(
-            f"{frame.place(int(np.argmax(there)), name)}: {shown(column.texts[there][0])} is a date: make numbers of "
-            "dates, or leave the column out (drop)"
+            f"{frame.place(int(np.argmax(there)), name)}: {shown(column.texts[there][0])} is a date or a time: make "
+            "numbers of it, or leave the column out (drop)"
         )
     odd = column.odd
+    if column.holds_dressed_numbers and odd.any() and not is_category:
+        row = int(np.argmax(odd))
+        raise DataError(
+            f"{frame.place(row, name)}: {shown(column.texts[row])} is no plain number: write numbers without signs and "
+            f"marks of thousands, or call the column's values categories (category), --category {name}"
+        )
     if (column.holds_numbers or column.is_number) and not is_category:
         if odd.any():
             row = int(np.argmax(odd))
             raise DataError(f"{frame.place(row, name)}: {shown(column.texts[row])} is no finite number")
+        if not (small := ~(np.abs(column.numbers) > LARGEST)).all():
+            row = int(np.argmin(small))
+            raise DataError(f"{frame.place(row, name)}: {shown(column.texts[row])} is too large: change the unit")
         filled = SimpleImputer(strategy="median").fit(column.numbers[:, None])
         fill = float(filled.statistics_[0])
         scaler = StandardScaler().fit(np.where(column.missing, fill, column.numbers)[:, None])

@@ -17,7 +17,10 @@ from .text import Text
 
 #: Texts, in lower case, of a missing value.
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "<na>")
-_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*")
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:.*)?")
+_NO_CELL = (list, tuple, dict, set, complex, np.ndarray)  # values of data frames that are no cell of a table
+_MARKS = "[$€£¥]?"
+_DRESSED = re.compile(rf"{_MARKS} ?[+-]?{_MARKS}\d{{1,3}}(\d*|([,.' ]\d{{3}})+)([.,]\d+)? ?[%$€£¥]?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +54,17 @@ class TableColumn:
 
     @property
     def holds_dates(self) -> bool:
-        """True if the column has values, and all look like dates."""
+        """True if the column has values, and all look like dates or times."""
+        return self._all_match(_DATE)
+
+    @property
+    def holds_dressed_numbers(self) -> bool:
+        """True if the column has values, and all look like numbers with a currency, per cent or thousands marked."""
+        return self._all_match(_DRESSED)
+
+    def _all_match(self, pattern: re.Pattern[str]) -> bool:
         there = self.texts[~self.missing]
-        return len(there) > 0 and all(_DATE.fullmatch(text) for text in there)
+        return len(there) > 0 and all(pattern.fullmatch(text) for text in there)
 
     def take(self, rows: np.ndarray) -> TableColumn:
         """Column with these rows only."""
@@ -134,16 +145,20 @@ def from_data_frame(data: Any, name: str) -> Frame:
     """
     import narwhals.stable.v2 as narwhals
 
-    table = narwhals.from_native(data, eager_only=True)
+    try:
+        table = narwhals.from_native(data, eager_only=True)
+    except narwhals.exceptions.DuplicateError as error:
+        raise DataError(f"{name}: {' '.join(str(error).split())}") from None
     if not table.columns or not len(table):
         raise DataError(f"{name}: the data frame has no {'columns' if not table.columns else 'rows'}")
-    columns = {}
-    for heading in table.columns:
-        series = table[heading]
-        dtype = series.dtype
-        if dtype.is_temporal() or dtype.is_nested():
-            raise DataError(f"{name}: column {shown(heading)} holds {dtype}: make numbers of it, or drop it")
-        values = series.to_list()
+    columns: dict[str, TableColumn] = {}
+    for series in table.iter_columns():
+        heading, dtype, values = str(series.name), series.dtype, series.to_list()
+        odd = next((type(each).__name__ for each in values if isinstance(each, _NO_CELL)), None)
+        if dtype.is_temporal() or dtype.is_nested() or odd is not None:
+            raise DataError(f"{name}: column {shown(heading)} holds {odd or dtype}: make numbers of it, or drop it")
+        if heading in columns:
+            raise DataError(f"{name}: two columns are called {shown(heading)}")
         gone = series.is_null().to_list()
         missing = [
             null or (isinstance(value, float) and value != value) for value, null in zip(values, gone, strict=True)
@@ -151,7 +166,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
         texts = np.array([None if null else _as_text(v) for v, null in zip(values, missing, strict=True)], object)
         is_number = dtype.is_numeric() or dtype == narwhals.Boolean
         numbers = np.array([np.nan if text is None else _as_number(v) for v, text in zip(values, texts, strict=True)])
-        columns[str(heading)] = TableColumn(str(heading), numbers.astype(np.float64), texts, is_number)
+        columns[heading] = TableColumn(heading, numbers.astype(np.float64), texts, is_number)
     return Frame(name, columns)
 
 

@@ -20,12 +20,12 @@ from ..encoded import encoded
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
 from ..subset import check_numbers, permutation, stratified
-from .encoding import TableEncoding, TargetColumn
+from .encoding import LARGEST, TableEncoding, TargetColumn
 from .frame import Frame, TableColumn, from_data_frame, from_text, joined
 from .text import read_text
 
 _LIMIT = 2**32  # bytes of text
-SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
 def is_table(name: str) -> bool:
@@ -36,7 +36,7 @@ def is_table(name: str) -> bool:
 @called_by_name
 def table(
     source: Any,
-    label: str | None = None,
+    label: str | int | None = None,
     *,
     target: str | Sequence[str] = (),
     test: Any = None,
@@ -59,7 +59,7 @@ def table(
     source : path, list of paths, or data frame
         Text file with the columns' names in the first line, gzipped or not; or a data frame of pandas or polars.
     label : str
-        Name of the column with the labels: texts, whole numbers or bool.
+        Name of the column with the labels: texts, whole numbers or bool. A data frame's names may be numbers.
     target : str or sequence of str
         Names of columns of numbers to predict, instead of a label. A net learns them with mean 0 and deviation 1;
         predictions are in their own units.
@@ -80,8 +80,12 @@ def table(
     DataError
         The table has an error; the message is one line with file, line, column and remedy.
     """
-    wanted("label", label, (str, type(None)), "the name of one column (several columns of numbers are target=[...])")
-    targets, drop, category = (_names(*each) for each in (("target", target), ("drop", drop), ("category", category)))
+    kinds = (str, int) if is_data_frame(source) else (str,)
+    wanted("label", label, (*kinds, type(None)), "the name of one column (several columns of numbers are target=[...])")
+    label = None if label is None else str(label)
+    targets, drop, category = (
+        _names(what, given, kinds) for what, given in (("target", target), ("drop", drop), ("category", category))
+    )
     frame = read_frame(source)
     check_numbers(frame.source, limit, validation, seed)
     if encoding is not None:
@@ -94,8 +98,8 @@ def table(
         dropped += _counting(frame.without([*learnt, *drop]))
     tested = None if test is None else read_frame(test)
     y = targets_of(frame, targets) if targets else label_of(frame, learnt[0])
-    kinds = np.zeros(frame.rows, np.int64) if targets else y  # targets are drawn without strata
-    train, valid, held = stratified(kinds, seed, validation, test is None)
+    strata = np.zeros(frame.rows, np.int64) if targets else y  # targets are drawn without strata
+    train, valid, held = stratified(strata, seed, validation, test is None)
     if limit is not None:
         train = _limited(train, limit, seed)
     features = frame.without([*learnt, *dropped])
@@ -127,12 +131,12 @@ def table(
     )  # fmt: skip
 
 
-def _names(what: str, given: Any) -> list[str]:
-    """Names of columns, from one name or several."""
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+def _names(what: str, given: Any, kinds: tuple[type, ...]) -> list[str]:
+    """Names of columns, from one name or several of these types."""
+    names = [given] if isinstance(given, kinds) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, kinds) for name in names):
         raise ArgumentError(f"{what} wants names of columns, as {what}=['age', 'city'], got {shown(given)}")
-    return list(names)
+    return list(map(str, names))
 
 
 def read_frame(source: Any) -> Frame:
@@ -164,6 +168,9 @@ def targets_of(frame: Frame, names: Sequence[str]) -> np.ndarray:
                 "is missing: leave the row out" if column.missing[row] else f"{shown(column.texts[row])} is no number"
             )
             raise DataError(f"{frame.place(row, name)}: the target {what}")
+        if not (small := np.abs(column.numbers) <= LARGEST).all():
+            row = int(np.argmin(small))
+            raise DataError(f"{frame.place(row, name)}: {shown(column.texts[row])} is too large: change the unit")
     return np.stack([frame.columns[name].numbers for name in names], axis=1)
 
 
@@ -247,6 +254,6 @@ def _limited(train: np.ndarray, limit: int, seed: int) -> np.ndarray:
 
 
 def samples_of(source: Any, encoding: TableEncoding) -> np.ndarray:
-    """Encoded samples (rows, features) float32 of a table to predict: a path, a data frame, or a mapping of columns."""
+    """Encoded samples (rows, features) float32 of a table to predict: a path or a data frame."""
     frame = read_frame(source)
     return encoding.apply(frame)

@@ -6,6 +6,7 @@ import csv
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ _LONGEST_LINE = 2**20
 #: Pattern of a number in a table.
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)", re.DOTALL)
 
 
@@ -46,13 +48,17 @@ class Text:
 
     def line(self, row: int) -> int:
         """Line number of a row in the file, from 1, blank lines included."""
-        return _line(self.content, row)
+        return int(self.lines()[row])
 
     def lines(self) -> np.ndarray:
         """Line numbers (rows,) of all rows, from 1."""
         text = bytes(self.content).removeprefix(b"\xef\xbb\xbf")
         found = [number for number, line in enumerate(_LINE_END.split(text), 1) if line.strip()]
-        return np.array(found[: self.rows] if len(found) >= self.rows else range(1, self.rows + 1))
+        if len(found) != self.rows:  # cells with line ends
+            reader = csv.reader(bytes(self.content).decode("utf-8-sig").splitlines(keepends=True))
+            ends = [(reader.line_num, any(cells)) for cells in reader]
+            found = [before + 1 for (before, _), (_, is_row) in pairwise([(0, False), *ends]) if is_row]
+        return np.array(found if len(found) == self.rows else range(1, self.rows + 1))
 
     def numbers(self, column: int) -> np.ndarray:
         """Cells of a column as float64 (rows,); NaN for a cell that is no finite number.
@@ -88,7 +94,8 @@ def read_text(reader: Reader) -> Text:
     if not bytes(content[: 2**20]).strip(b"\xef\xbb\xbf \t\r\n") and not bytes(content).strip(b"\xef\xbb\xbf \t\r\n"):
         reader.fail("is empty where a CSV table is wanted")
     kind = looks_like(head)
-    if b"\0" in head or (kind not in ("plain text", "JSON text") and not kind.startswith("unknown")):
+    is_text = kind == "plain text" or (kind == "JSON text" and not _JSON.match(head)) or kind.startswith("unknown")
+    if b"\0" in head or not is_text:
         reader.fail(f"looks like {kind} where a CSV table is wanted")
     first = _first_line(reader, content)
     try:
@@ -105,7 +112,7 @@ def _columns(reader: Reader, content: memoryview, count: int, separator: str) ->
     import pyarrow.compute as compute
     from pyarrow import csv as arrow
 
-    names = [str(number) for number in range(count)]
+    names, whole = [str(number) for number in range(count)], content
     if count == 1:  # where a blank line would be a row
         content = memoryview(b"\n".join(line for line in _LINE_END.split(bytes(content)) if line.strip()))
     try:
@@ -118,7 +125,7 @@ def _columns(reader: Reader, content: memoryview, count: int, separator: str) ->
             ),
         )
     except pyarrow.ArrowInvalid as error:
-        _refuse(reader, content, str(error), count, separator)
+        _refuse(reader, whole, str(error), count, separator)
     return [compute.utf8_trim_whitespace(table[name].combine_chunks()) for name in names]
 
 

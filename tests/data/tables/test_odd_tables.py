@@ -1,0 +1,155 @@
+"""Tables as spreadsheets and other programs write them: what cannot be read is named for what it is."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warpladder as wl
+from warpladder.data import table
+from warpladder.data.tables.load import read_frame, samples_of
+from warpladder.errors import DataError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*scale the samples")
+
+
+def write(path: Path, column: list[str], mark: str = ",") -> Path:
+    """Table of a number, this column and an answer."""
+    lines = [mark.join([f"{n * 7919 % 101}", f'"{cell}"', ["no", "yes"][n % 2]]) for n, cell in enumerate(column)]
+    path.write_text("\n".join([mark.join(["a", "c", "answer"]), *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+NO_NUMBERS = {
+    "money": ([f"${n / 8}" for n in range(60)], r"line 2, column 'c': '\$0.0' is no plain number.*--category c"),
+    "money behind": ([f"{n} €" for n in range(60)], "'0 €' is no plain number"),
+    "per cent": ([f"{n % 9}%" for n in range(60)], "'0%' is no plain number"),
+    "thousands": (["1,072", "12", "1,000,000", "7.5"] * 15, "line 2, column 'c': '1,072' is no plain number"),
+    "decimal commas among commas": (["1,5", "2,25"] * 30, "'1,5' is no plain number"),
+    "times": ([f"{n % 24:02d}:{n:02d}" for n in range(60)], "'00:00' is a date or a time"),
+    "names in few rows": ([f"person {n}" for n in range(60)], "nearly every row has a text of its own in 'c'"),
+    "numbers that overflow": ([f"{n}e300" for n in range(60)], r"line \d+, column 'c': '\d+e300' is too large"),
+}
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_columns_that_are_no_numbers_are_refused_by_name(tmp_path, case):
+    cells, words = NO_NUMBERS[case]
+    with pytest.raises(DataError, match=words):
+        table(write(tmp_path / "t.csv", cells), "answer")
+
+
+@pytest.mark.parametrize("cells", [["10%", "20%"] * 30, ["1,000", "2,000"] * 30, ["red", "1.2.3", "4-5"] * 20])
+def test_categories_that_look_like_numbers(tmp_path, cells):
+    data = table(write(tmp_path / "t.csv", cells), "answer", category=["c"])
+    assert data.table is not None and len(data.table.features) == 1 + len(set(cells))
+
+
+def test_a_target_that_overflows_is_refused_by_its_line(tmp_path):
+    with pytest.raises(DataError, match="line 4, column 'c': '1e39' is too large"):
+        table(write(tmp_path / "t.csv", ["1", "2", "1e39", *"4" * 57]), target="c")
+
+
+def test_a_sample_far_from_the_training_rows_is_refused_by_its_line(tmp_path):
+    data = table(write(tmp_path / "t.csv", [str(n) for n in range(0, 120, 2)], ";"), "answer")
+    assert data.table is not None
+    with pytest.raises(DataError, match="line 3, column 'c': '1e300' is too far"):
+        samples_of(write(tmp_path / "new.csv", ["1", "1e300"]), data.table)
+
+
+def test_lines_of_rows_after_a_cell_of_several_lines(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a,b,answer\n\n1,"two\nlines",x\n2,"say ""so""",y\n\n3,last,z\n', encoding="utf-8")
+    frame = read_frame(path)
+    assert frame.lines is not None and frame.lines.tolist() == [3, 5, 7]
+
+
+def test_the_line_of_a_longer_row_below_a_title(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("Report of sales\n\n\na,b,answer\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 4 has 3 cells where the lines before it have 1"):
+        table(path, "answer")
+
+
+@pytest.mark.parametrize("ends", ["txt", "txt.gz", "TSV"])
+def test_a_table_by_its_ending(tmp_path, ends):
+    import gzip
+
+    plain = write(tmp_path / "plain.csv", [str(n * n) for n in range(60)], "|").read_bytes()
+    path = tmp_path / f"t.{ends}"
+    path.write_bytes(gzip.compress(plain) if ends.endswith("gz") else plain)
+    assert np.array_equal(
+        wl.data.load(str(path), label="answer").train_x, table(tmp_path / "plain.csv", "answer").train_x
+    )
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Contents of files that are no CSV tables, by the words that name them."""
+    for name, member in (("zip", "bank.csv"), ("xlsx", "[Content_Types].xml")):
+        with zipfile.ZipFile(folder / name, "w") as archive:
+            archive.writestr(member, "a,b\n1,2\n")
+    return {
+        "a zip archive": (folder / "zip").read_bytes(),
+        "a workbook": (folder / "xlsx").read_bytes(),
+        "a Parquet file": b"PAR1\x15\x04" + bytes(300),
+        "an HDF5 file": b"\x89HDF\r\n\x1a\n" + bytes(300),
+        "JSON text": b'[{"a":1,"answer":"no"},{"a":2,"answer":"yes"}]',
+    }
+
+
+@pytest.mark.parametrize("kind", ["a zip archive", "a workbook", "a Parquet file", "an HDF5 file", "JSON text"])
+def test_files_of_other_programs_are_named(tmp_path, kind):
+    (tmp_path / "bank.csv").write_bytes(files(tmp_path)[kind])
+    with pytest.raises(DataError, match=f"looks like {kind}.* where a CSV table is wanted"):
+        table(tmp_path / "bank.csv", "answer")
+    (tmp_path / "bank.data").write_bytes(files(tmp_path)[kind])
+    with pytest.raises(DataError, match=rf"bank.data: looks like {kind}.*; the file of a data set ends in .csv"):
+        wl.data.load(str(tmp_path / "bank.data"), label="answer")
+
+
+def test_a_data_frame_whose_names_are_numbers():
+    pandas = pytest.importorskip("pandas")
+    numbers = np.random.default_rng(0).normal(size=(60, 4))
+    frame = pandas.DataFrame(numbers).assign(answer=[0, 1] * 30)
+    data = table(frame, "answer", drop=[3])
+    assert data.table is not None and data.table.features == ["0", "1", "2"]
+    named = table(frame.set_axis(range(5), axis=1), 4, category=[], drop=3)
+    assert np.array_equal(named.train_x, data.train_x) and np.array_equal(named.train_y, data.train_y)
+    two = table(frame.set_axis(range(5), axis=1), target=[0, 1])
+    assert two.table is not None and [each.name for each in two.table.targets] == ["0", "1"]
+
+
+ODD_CELLS = {"lists": [[1], [2]], "complex numbers": [1j, 2j], "arrays": [np.zeros(2), np.ones(2)]}
+
+
+@pytest.mark.parametrize("kind", ODD_CELLS)
+def test_cells_that_are_no_value_are_refused(kind):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": range(60), "c": ODD_CELLS[kind] * 30, "answer": [0, 1] * 30})
+    with pytest.raises(DataError, match=r"column 'c' holds (list|complex|ndarray): make numbers of it"):
+        table(frame, "answer")
+
+
+def test_columns_of_one_name_are_refused_in_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": range(60), "answer": [0, 1] * 30})
+    with pytest.raises(DataError, match="'a' 2 times"):
+        table(pandas.concat([frame, frame[["a"]]], axis=1), "answer")
+    with pytest.raises(DataError, match="two columns are called '0'"):
+        table(frame.set_axis([0, "0"], axis=1), "0")
+
+
+@pytest.mark.parametrize("learnt", [{"label": "answer", "drop": ["a"]}, {"target": ["a"], "category": ["c"]}])
+def test_a_resumed_run_knows_the_columns_of_its_table(tmp_path, learnt):
+    path, kept = write(tmp_path / "t.csv", [str(n % 7) for n in range(60)], ";"), tmp_path / "kept.safetensors"
+    net, config = "mlp", wl.TrainConfig(epochs=2, learning_rate=0.05)
+    whole = wl.train(net, table(path, **learnt), config.but(epochs=3))
+    wl.train(net, table(path, **learnt), config, checkpoint=kept)
+    rest = wl.train(net, str(path), config.but(epochs=3), resume=kept)
+    assert all(np.array_equal(whole.params[name], rest.params[name]) for name in whole.params)
+    other = write(tmp_path / "other.csv", [str(n % 5) for n in range(60)], ";")
+    with pytest.raises(wl.WarpladderError, match="belongs to another run"):
+        wl.train(net, str(other), config.but(epochs=4), resume=kept)
