@@ -10,6 +10,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
+from .additions import LAYERS, RATES
 from .perceptron import AUTO, RungPerceptron
 
 if TYPE_CHECKING:
@@ -33,6 +34,15 @@ class MLPClassifier(RungPerceptron, Theirs):
         A named rung, as "native", refuses the former, and makes a sparse matrix dense.
     class_weight : dict, "balanced" or None
         Factors of the samples' weights, by class; "balanced" gives all classes equal weight.
+    dropout : float
+        Probability that an output of a hidden layer is dropped in training, 0 to below 1.
+    batch_norm : bool
+        True normalises each hidden layer before its activation, as `BatchNorm1d`. `coefs_` and `intercepts_` have the
+        running statistics multiplied in, so that predictions are scikit-learn's.
+    weight_decay : float
+        Above 0 solver="adam" is AdamW with this decay, as `torch.optim.AdamW` has it, and no penalty `alpha`.
+    schedule : Schedule, str or None
+        Schedule of the learning rate over max_iter epochs, as `wl.Cosine(warmup=1)` or "onecycle:max_lr=0.01".
 
     Attributes
     ----------
@@ -47,6 +57,8 @@ class MLPClassifier(RungPerceptron, Theirs):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Theirs._parameter_constraints,
+        **LAYERS,
+        **RATES,
         "rung": [str],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
@@ -79,6 +91,10 @@ class MLPClassifier(RungPerceptron, Theirs):
         max_fun: int = 15000,
         rung: str = AUTO,
         class_weight: Any = None,
+        dropout: float = 0.0,
+        batch_norm: bool = False,
+        weight_decay: float = 0.0,
+        schedule: Any = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes, activation, solver=solver, alpha=alpha, batch_size=batch_size,
@@ -89,6 +105,7 @@ class MLPClassifier(RungPerceptron, Theirs):
             n_iter_no_change=n_iter_no_change, max_fun=max_fun,
         )  # fmt: skip
         self.rung, self.class_weight = rung, class_weight
+        self.dropout, self.batch_norm, self.weight_decay, self.schedule = dropout, batch_norm, weight_decay, schedule
 
     @property
     def _has_several_labels(self) -> bool:
@@ -132,8 +149,9 @@ class MLPClassifier(RungPerceptron, Theirs):
         from .network import perceptron
 
         if self._has_several_labels:
-            return perceptron(units, self.activation, BCEWithLogitsLoss())
-        return perceptron([*units[:-1], max(2, units[-1])], self.activation, CrossEntropyLoss())
+            return perceptron(units, self.activation, BCEWithLogitsLoss(), self.dropout, self.batch_norm)
+        widths = [*units[:-1], max(2, units[-1])]
+        return perceptron(widths, self.activation, CrossEntropyLoss(), self.dropout, self.batch_norm)
 
     def _beyond_goals(self, y: np.ndarray) -> str | None:
         if self._has_several_labels:

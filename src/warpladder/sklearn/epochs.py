@@ -62,11 +62,11 @@ class Fit:
     def run(self) -> None:
         """Train until the loss stops improving, or for max_iter epochs; for one epoch if incremental."""
         model, samples = self.model, len(self.data.train_x)
-        steps = self.config.steps(samples)
+        steps, before = self.config.steps(samples), len(model.loss_curve_) if self.incremental else 0
         model.n_iter_ = 0
         for epoch in range(1 if self.incremental else model.max_iter):
             model._callbacks.begin_epoch()
-            order = Order(self.config.seed, epoch, samples, self.config.shuffle)
+            order = Order(self.config.seed, before + epoch, samples, self.config.shuffle)
             with np.errstate(over="ignore", invalid="ignore"):
                 log = self.trainer.run(order, 0, steps)
             self._note(float((log.loss * log.size).sum() / samples), samples)
@@ -127,6 +127,7 @@ class Fit:
             ) from DivergedError(f"loss {loss} in epoch {model.n_iter_ + 1} on rung {self.rung.name!r}")
         before, self.penalty = self.penalty, self._penalty(state.params)
         model.coefs_, model.intercepts_ = model._arrays(self.net, state.params, state.buffers)
+        model._raw = (state.params, state.buffers) if model.batch_norm else None
         model.n_iter_ += 1
         model.t_ += samples
         # scikit-learn adds each batch's penalty; this is the mean of the penalties at both ends of the epoch.
@@ -139,7 +140,12 @@ class Fit:
         """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's loss."""
         coefs, _ = self.model._arrays(self.net, params, None)
         batch = self.config.batch(len(self.data.train_x)) * self.mean_weight
-        return 0.5 * self.model.alpha * sum(float(np.square(coef, dtype=np.float64).sum()) for coef in coefs) / batch
+        return (
+            0.5
+            * self.model._penalty_factor
+            * sum(float(np.square(coef, dtype=np.float64).sum()) for coef in coefs)
+            / batch
+        )
 
     def _next_rate(self) -> float:
         model = self.model

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..nets import Layer, Net, Residual
 
 #: Parameters of `MLPClassifier` that this estimator lacks: its layers take their place.
-_LACKING = ("hidden_layer_sizes", "activation", "max_fun")
+_LACKING = ("hidden_layer_sizes", "activation", "max_fun", "dropout", "batch_norm")
 
 
 class CNNClassifier(MLPClassifier):
@@ -39,6 +39,8 @@ class CNNClassifier(MLPClassifier):
         Shape of an image without the samples, for rows of pixels: (height, width), or with the channels in their place.
     rung : str
         "auto" takes the fastest by estimate, with its start, or the name of a rung. There is no other arithmetic.
+    weight_decay, schedule
+        As for `MLPClassifier`.
 
     Attributes
     ----------
@@ -87,6 +89,8 @@ class CNNClassifier(MLPClassifier):
         n_iter_no_change: int = 10,
         rung: str = AUTO,
         class_weight: Any = None,
+        weight_decay: float = 0.0,
+        schedule: Any = None,
     ) -> None:
         self.layers, self.channels, self.image_shape = layers, channels, image_shape
         self.solver, self.alpha, self.batch_size = solver, alpha, batch_size
@@ -97,6 +101,7 @@ class CNNClassifier(MLPClassifier):
         self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.n_iter_no_change, self.rung, self.class_weight = n_iter_no_change, rung, class_weight
+        self.weight_decay, self.schedule = weight_decay, schedule
 
     def predict(self, X: Any) -> Any:
         """Class of each image, (samples,)."""

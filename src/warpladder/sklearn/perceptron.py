@@ -16,6 +16,7 @@ from sklearn.neural_network._multilayer_perceptron import BaseMultilayerPerceptr
 from sklearn.utils.validation import validate_data
 
 from ..errors import ConfigError, RungError
+from .additions import Additions
 from .callbacks import Callbacks, CallbackSupportMixin, StoppedByCallback
 from .samples import Samples
 
@@ -37,7 +38,7 @@ _FIT = ["self", "X", "y", "sample_weight", "activations", "deltas", "coef_grads"
         "incremental"]  # fmt: skip
 
 
-class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
+class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
     """Base class of the estimators, which replaces scikit-learn's methods that train its perceptrons.
 
     Derived classes define the differences between labels and targets.
@@ -95,7 +96,10 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
 
     def _update_no_improvement_count(self, *arguments: Any) -> None:
         """End an epoch of either arithmetic: note its score or loss, and call the callbacks."""
+        best = self._best_coefs
         super()._update_no_improvement_count(*arguments)
+        if self._best_coefs is not best:
+            self._best_raw = self._raw
         if self._callbacks is not None:
             self._callbacks.end_epoch()
 
@@ -119,15 +123,23 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
         """Name of the loss if scikit-learn's arithmetic lacks it, else None."""
         return None
 
+    def _rung_alone(self) -> str | None:
+        """What is asked for that scikit-learn's arithmetic lacks, or None."""
+        return "X_val" if self._given is not None else self._asked() or self._own_loss()
+
     @abstractmethod
     def _net(self, units: list[int]) -> Net:
         """Net of a perceptron with these widths, from features to outputs."""
 
     def _weights(self, net: Net) -> tuple[np.ndarray, np.ndarray | None]:
         """Flat parameters (param_count,) and running statistics (buffer_count,) of the net, or None without any."""
+        from ..nets.params import initial_buffers
         from .network import flat_weights
 
-        return flat_weights(net, self.coefs_, self.intercepts_), None
+        if self._raw is not None:
+            return self._raw
+        flat = flat_weights(net, self.coefs_, self.intercepts_)
+        return flat, initial_buffers(net) if net.normalizes else None
 
     def _arrays(
         self, net: Net, params: np.ndarray, buffers: np.ndarray | None
@@ -135,7 +147,11 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
         """coefs_ and intercepts_ of these flat parameters and running statistics."""
         from .network import coefs_of
 
-        return coefs_of(net, params, self.n_outputs_)
+        return coefs_of(net, params, self.n_outputs_, buffers)
+
+    def _initialize(self, *arguments: Any) -> None:
+        super()._initialize(*arguments)
+        self._raw = self._best_raw = None
 
     def _factors(self) -> tuple[float, float]:
         """Ratio of scikit-learn's loss to the net's, and of the gradients."""
@@ -154,6 +170,7 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
         layer_units, incremental = buffers[-2:]
         sample_weight = self._weighted(y, sample_weight, incremental)
         self.validation_loss_curve_ = None
+        self._check_additions(incremental)
         self._choose(X, y, sample_weight, layer_units, incremental)
         if self.verbose:
             print(f"Rung {self.rung_}: {self.rung_reason_}")
@@ -204,7 +221,7 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
             )
         net = self._net(units)
         config = self._config(len(x), samples.mean_weight).but(
-            seed=int(self._random_state.randint(2**31 - 1)) if self.shuffle else 0
+            seed=int(self._random_state.randint(2**31 - 1)) if self.shuffle or net.is_random else 0
         )
         rung = find(self.rung_)
         if (why := rung.unsupported(net, config)) is not None:
@@ -231,14 +248,14 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
     def _keep_best(self) -> None:
         """With early stopping restore the weights of the best epoch."""
         if self.early_stopping:
-            self.coefs_, self.intercepts_ = self._best_coefs, self._best_intercepts
+            self.coefs_, self.intercepts_, self._raw = self._best_coefs, self._best_intercepts, self._best_raw
 
     def _choose(self, x: Any, y: np.ndarray, sample_weight: Any, units: list[int], incremental: bool) -> None:
         """Set `rung_` and `rung_reason_`. A fit in parts keeps its first rung."""
         began = "_optimizer" if getattr(self, "rung_", "") == OWN else "_slots"
         if incremental and hasattr(self, began):
             return
-        only = "X_val" if self._given is not None else self._own_loss()
+        only = self._rung_alone()
         samples, epochs = x.shape[0], min(self.max_iter, EXPECTED_EPOCHS)
         seconds = self._their_seconds(samples, epochs, units)
         if (reason := self._beyond(x, y, sample_weight)) is not None:
@@ -275,17 +292,18 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
             batch_size=size,
             optimizer=self._optimizer_of(size * mean_weight),
             shuffle=self.shuffle,
+            schedule=self._schedule(),
         )
 
     def _optimizer_of(self, batch: float) -> Optimizer:
-        from ..optimizers import SGD, Adam
+        from ..optimizers import SGD, Adam, AdamW
 
         _, factor = self._factors()  # factor of gradients: it scales steps of SGD, but not of Adam
-        decay = self.alpha / batch / factor
+        decay = self._penalty_factor / batch / factor
         if self.solver == "adam":
-            return Adam(
+            return (AdamW if self.weight_decay else Adam)(
                 learning_rate=self.learning_rate_init, betas=(self.beta_1, self.beta_2), eps=self.epsilon / factor,
-                weight_decay=decay,
+                weight_decay=self.weight_decay or decay,
             )  # fmt: skip
         nesterov = bool(self.nesterovs_momentum and self.momentum > 0)
         return SGD(
@@ -315,7 +333,7 @@ class RungPerceptron(CallbackSupportMixin, BaseMultilayerPerceptron):
             raise RungError(
                 f"rung {self.rung!r} cannot train this: {reason}; rung='auto' takes scikit-learn's arithmetic"
             )
-        only = "X_val" if self._given is not None else self._own_loss()
+        only = self._rung_alone()
         if only is not None:
             raise RungError(
                 f"{only} wants a rung, for scikit-learn's arithmetic lacks it, but no rung trains this: {reason}"

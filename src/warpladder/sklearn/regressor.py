@@ -10,6 +10,7 @@ from sklearn.neural_network import MLPRegressor as Theirs
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from .additions import LAYERS, RATES
 from .perceptron import AUTO, RungPerceptron
 
 if TYPE_CHECKING:
@@ -35,6 +36,15 @@ class MLPRegressor(RungPerceptron, Theirs):
         "auto" takes the fastest by estimate, with its start: a rung, or for a few samples scikit-learn's own
         arithmetic. scikit-learn also trains what no rung can (lbfgs, loss="poisson", weights below 0), and sparse
         matrices. A named rung, as "native", refuses the former, and makes a sparse matrix dense.
+    dropout : float
+        Probability that an output of a hidden layer is dropped in training, 0 to below 1.
+    batch_norm : bool
+        True normalises each hidden layer before its activation, as `BatchNorm1d`. `coefs_` and `intercepts_` have the
+        running statistics multiplied in, so that predictions are scikit-learn's.
+    weight_decay : float
+        Above 0 solver="adam" is AdamW with this decay, as `torch.optim.AdamW` has it, and no penalty `alpha`.
+    schedule : Schedule, str or None
+        Schedule of the learning rate over max_iter epochs, as `wl.Cosine(warmup=1)` or "onecycle:max_lr=0.01".
 
     Attributes
     ----------
@@ -49,6 +59,8 @@ class MLPRegressor(RungPerceptron, Theirs):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Theirs._parameter_constraints,
+        **LAYERS,
+        **RATES,
         "rung": [str],
         "loss": [StrOptions({"squared_error", "poisson", "absolute_error", "huber"})],
         "delta": [Interval(Real, 0, None, closed="neither")],
@@ -83,6 +95,10 @@ class MLPRegressor(RungPerceptron, Theirs):
         max_fun: int = 15000,
         rung: str = AUTO,
         delta: float = 1.0,
+        dropout: float = 0.0,
+        batch_norm: bool = False,
+        weight_decay: float = 0.0,
+        schedule: Any = None,
     ) -> None:
         super().__init__(
             loss, hidden_layer_sizes, activation, solver=solver, alpha=alpha, batch_size=batch_size,
@@ -93,6 +109,7 @@ class MLPRegressor(RungPerceptron, Theirs):
             n_iter_no_change=n_iter_no_change, max_fun=max_fun,
         )  # fmt: skip
         self.rung, self.delta = rung, delta
+        self.dropout, self.batch_norm, self.weight_decay, self.schedule = dropout, batch_norm, weight_decay, schedule
 
     def _encoded(self, y: Any) -> np.ndarray:
         y = check_array(y, ensure_2d=False, dtype=np.float64)
@@ -116,7 +133,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         from .network import perceptron
 
         known = {"absolute_error": L1Loss(), "huber": HuberLoss(delta=self.delta)}
-        return perceptron(units, self.activation, known.get(self.loss, MSELoss()))
+        return perceptron(units, self.activation, known.get(self.loss, MSELoss()), self.dropout, self.batch_norm)
 
     def _factors(self) -> tuple[float, float]:
         """Ratios of scikit-learn's loss and gradient to the net's: its squared error is half of MSELoss, and its

@@ -1,0 +1,70 @@
+"""`Additions`: parameters that scikit-learn's perceptrons lack, for layers, weight decay and learning rates."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils._param_validation import HasMethods, Interval
+
+if TYPE_CHECKING:
+    from ..optimizers.schedules import Schedule
+
+#: Constraints of the parameters, by name: of every estimator, and of perceptrons.
+RATES: dict[str, Any] = {
+    "weight_decay": [Interval(Real, 0, None, closed="left")],
+    "schedule": [str, HasMethods(["rates", "described"]), None],
+}
+LAYERS: dict[str, Any] = {"dropout": [Interval(Real, 0, 1, closed="left")], "batch_norm": ["boolean"]}
+
+
+class Additions:
+    """Base class of estimators with these parameters; those that a derived class lacks keep these values.
+
+    Attributes
+    ----------
+    _raw, _best_raw : pair of ndarray or None
+        Parameters (param_count,) and running statistics (buffer_count,) of a net with normalisations, of the last epoch
+        and of the best one: `coefs_` and `intercepts_` have the normalisation multiplied in.
+    """
+
+    dropout: float = 0.0
+    batch_norm: bool = False
+    weight_decay: float = 0.0
+    schedule: Any = None
+    solver: str
+    alpha: float
+    learning_rate: str
+    _raw: tuple[np.ndarray, np.ndarray] | None = None
+    _best_raw: tuple[np.ndarray, np.ndarray] | None = None
+
+    def _asked(self) -> str | None:
+        """First of the additions that is used, as text; None if there is none."""
+        used = {name: getattr(self, name) for name in (*LAYERS, *RATES)}
+        return next((f"{name}={value!r}" for name, value in used.items() if value), None)
+
+    def _check_additions(self, incremental: bool) -> None:
+        """Raise `ValueError` if parameters do not go together."""
+        if self.weight_decay and self.solver != "adam":
+            raise ValueError(f"weight_decay={self.weight_decay} makes solver='adam' AdamW: {self.solver!r} has none")
+        if self.schedule and self.solver == "sgd" and self.learning_rate != "constant":
+            raise ValueError(f"schedule takes the place of learning_rate={self.learning_rate!r}: give one of them")
+        if self.schedule and incremental:
+            raise ValueError("schedule has max_iter epochs from the first to the last, which partial_fit does not know")
+
+    @property
+    def _penalty_factor(self) -> float:
+        """Factor of the L2 penalty: `alpha`, whose place `weight_decay` takes."""
+        return 0.0 if self.weight_decay else self.alpha
+
+    def _schedule(self) -> Schedule:
+        """Schedule of the learning rate. Raises `ConfigError` for a text that names none."""
+        from ..config.spelling import read
+        from ..optimizers.schedules import Constant, Schedule
+
+        return (
+            read(Schedule, self.schedule or "constant", Constant())
+            if isinstance(self.schedule or "", str)
+            else self.schedule
+        )
