@@ -73,7 +73,7 @@ class JaxTrainer(Trainer):
         self.x: jax.Array | None = None
         self.y: jax.Array | None = None
         self.scale: jax.Array | None = None
-        self.order: tuple[Order, jax.Array] | None = None
+        self.order: tuple[Order, jax.Array | np.ndarray] | None = None
         self.following: tuple[Order, jax.Array] | None = None
         self.coming: tuple[int, int, jax.Array] | None = None
         self.positions: dict[int, jax.Array] = {}
@@ -92,13 +92,16 @@ class JaxTrainer(Trainer):
         #: a full batch has every sample, whatever the order, unless masks go by position
         self.whole = self.blocks.batch == n and not self.net.is_random
         self.always = self._put(numbers(self.config, 0, 1, n)[0]) if self.rule.steady else None
-        self.x = self._put(stored(dataset.train_x, self.image))
+        x, scale = stored(dataset.train_x, self.image), np.array(dataset.scale, np.float32)
         goal = goals_with_weights(self.net, dataset)
         self.is_weighted = dataset.train_weight is not None
         self.y = None if goal is None else self._put(np.array(goal))
-        self.scale = self._put(np.array(dataset.scale, np.float32))
-        if self.whole or self.x.size * (2 if self.precision == "bf16" else 4) <= SEEN:
-            self.x, self.scale = seen(self.x, self.scale, self.precision), None
+        is_scaled = self.whole or x.size * (2 if self.precision == "bf16" else 4) <= SEEN
+        if is_scaled and not self.on_gpu:  # without a program for each number of samples
+            x = x.astype(np.float32) * scale
+        self.x, self.scale = self._put(x), None if is_scaled else self._put(scale)
+        if is_scaled and self.on_gpu:
+            self.x = seen(self.x, self._put(scale), self.precision)
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
         for shape in self.blocks.whole | (
@@ -118,15 +121,24 @@ class JaxTrainer(Trainer):
             unroll = next((times for most, times in by_flops if flops <= most), 1) if self.on_gpu else 1
             at_once = self.on_gpu and count * size * self.x.nbytes // self.samples <= GATHERED
             half_bits = Order(0, 0, self.samples).half_bits if self._shuffles(shape) else None
-            length = Length(count, size, unroll, self.whole, at_once, half_bits, has_loss)
+            is_batch = self._takes_batch(shape)
+            length = Length(count, size, unroll, self.whole or is_batch, at_once, half_bits, has_loss)
             x, goal, is_scaled = self.x, None if self.y is None else self.y.shape[1:], self.scale is not None
-            samples = SampleArrays(x.shape, str(x.dtype), goal, is_scaled, self.is_weighted, self.sharding)
+            given = (size, *x.shape[1:]) if is_batch else x.shape
+            samples = SampleArrays(given, str(x.dtype), goal, is_scaled, self.is_weighted, self.sharding)
             self.programs[*shape, has_loss] = program(self.net, self.rule, self.precision, length, samples)
         return self.programs[*shape, has_loss]
 
     def _shuffles(self, shape: tuple[int, int]) -> bool:
         """True if a program of this shape always starts at an epoch's first step, and computes the order itself."""
-        return shape == (self.blocks.full, self.blocks.batch) and not self.whole and self.samples <= jax_order.MOST
+        is_epoch = shape == (self.blocks.full, self.blocks.batch) and not self._takes_batch(shape)
+        return is_epoch and not self.whole and self.samples <= jax_order.MOST
+
+    def _takes_batch(self, shape: tuple[int, int]) -> bool:
+        """True if a program of this shape is given its batch, not the data set: one step on a CPU, where gathering on
+        the host costs no more. Data sets of all sizes share such a program.
+        """
+        return shape[0] == 1 and not self.on_gpu
 
     def _words(self, order: Order) -> jax.Array | np.ndarray:
         """Words of an order, on the device if the previous epoch has copied them."""
@@ -140,18 +152,21 @@ class JaxTrainer(Trainer):
             return self.coming[2]
         return self._put(numbers(self.config, first, first + count, self.samples))
 
-    def _rows(self, order: Order) -> jax.Array:
-        """Indices (n,) int32 of an order's samples on the device, cached for the next ranges of its epoch."""
+    def _rows(self, order: Order) -> jax.Array | np.ndarray:
+        """Indices (n,) int32 of an order's samples, on a GPU or the host; cached for the next ranges of its epoch."""
         if self.order is None or self.order[0] != order:
-            if order.n <= jax_order.MOST:
+            if self.on_gpu and order.n <= jax_order.MOST:
                 rows = jax_order.program(order.n, order.half_bits, self.sharding)(order.words)
             else:
-                rows = self._put(order.indices(0, order.n).astype(np.int32))
+                rows = order.indices(0, order.n).astype(np.int32)
+                rows = self._put(rows) if self.on_gpu else rows
             self.order = order, rows
         return self.order[1]
 
-    def _position(self, at: int) -> jax.Array:
-        """Position on the device as an int32, cached: copying a number can take as long as a step."""
+    def _position(self, at: int) -> jax.Array | np.int32:
+        """Position as an int32, on a GPU cached: copying a number can take as long as a step."""
+        if not self.on_gpu:
+            return np.int32(at)
         if at not in self.positions:
             self.positions[at] = self._put(np.array(at, np.int32))
         return self.positions[at]
@@ -219,7 +234,12 @@ class JaxTrainer(Trainer):
         """Start a program; returns its log, with its copy to the host started, and the order that it computes."""
         train = self._program(shape, has_loss)
         table = self._numbers(self.step, shape[0])
-        self.held, log, rows = train(self.held, table, self.scale, self.x, self.y, place, keys)
+        x, y = self.x, self.y
+        if place is not None and self._takes_batch(shape):
+            rows, first = place
+            mine, place = np.asarray(rows)[first : first + shape[1]], None
+            x, y = (a if a is None else self._put(np.asarray(a)[mine]) for a in (x, y))
+        self.held, log, rows = train(self.held, table, self.scale, x, y, place, keys)
         self.step += shape[0]
         if has_loss:
             log.copy_to_host_async()
