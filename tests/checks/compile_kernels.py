@@ -26,7 +26,7 @@ from warpladder.device import source as sources
 from warpladder.device.declarations import templates
 from warpladder.device.gpu.cache import compiled
 from warpladder.device.gpu.compile import compile
-from warpladder.device.gpu.offline import LIMITS, OfflineDevice
+from warpladder.device.gpu.offline import LIMITS, OfflineDevice, OfflineLaunch
 from warpladder.device.gpu.program import plain
 from warpladder.device.source import HEADERS
 from warpladder.errors import KernelError, WarpladderError
@@ -43,6 +43,7 @@ from warpladder.nets import (
     Layer,
     Linear,
     Loss,
+    MSELoss,
     Net,
     ReLU,
     SiLU,
@@ -98,21 +99,32 @@ WINDOWS = Net(
 )  # fmt: skip
 OTHERS = {"graph": CHAINS, "tensor": (WINDOWS,)}
 
+#: Narrow chains for large batches, of bytes and of floats: most inputs, most outputs, tiles of each shape.
+MANY = 2_000
+NARROW = (
+    (small_chain(784, 10, 10), np.uint8),
+    (small_chain(784, 32, 10), np.uint8),
+    (small_chain(1000, 20, 5, between=(SiLU(), Dropout(0.2))), np.uint8),
+    (small_chain(54, 64, 30, 7, between=(GELU(),), loss=CrossEntropyLoss(label_smoothing=0.1)), np.float32),
+    (small_chain(60, 9, 60, loss=MSELoss()), np.float32),
+)
 
-def dataset(net: Net, samples: int) -> Dataset:
-    images = np.zeros((samples, *net.in_shape), np.uint8)
+
+def dataset(net: Net, samples: int, kind: type) -> Dataset:
+    images: np.ndarray = np.zeros((samples, *net.in_shape), kind)
     labels = np.zeros(samples, np.int32) if isinstance(net.loss, CrossEntropyLoss) else None
     return Dataset("zeros", images, labels, images[:1], None if labels is None else labels[:1], 1 / 255)
 
 
-def bind(rung: Rung, net: Net, device: OfflineDevice) -> None:
+def bind(rung: Rung, net: Net, device: OfflineDevice, batch: int = BATCH, kind: type = np.uint8) -> None:
     """Prepare a rung's training steps, of a whole batch and of a last one of 1, on a device that is not here: every
     launch is checked.
     """
-    with mock.patch.object(where, "open_device", lambda name: device):
+    packing = mock.patch.object(OfflineLaunch, "send", lambda self, stream=None: None)
+    with packing, mock.patch.object(where, "open_device", lambda name: device):
         state = State(params.initial(net, 0))
-        with rung.build(net, TrainConfig(batch_size=BATCH), state) as trainer:
-            trainer.load(dataset(net, 2 * BATCH + 1))
+        with rung.build(net, TrainConfig(batch_size=batch), state) as trainer:
+            trainer.load(dataset(net, 2 * batch + 1, kind))
             if isinstance(trainer, KernelTrainer) and not isinstance(
                 trainer, PersistentTrainer
             ):  # that is whole by now
@@ -136,10 +148,12 @@ def asked_for(arch: str) -> tuple[Taken, list[str]]:
     """The kernels that the rungs use on a GPU of this architecture, and what is wrong with them."""
     device, wrong = OfflineDevice(arch), []
     for rung in kernel_rungs():
-        for net in (*(make() for make in ZOO), *OTHERS.get(rung.name, ())):
+        others = ((net, BATCH, np.uint8) for net in (*(make() for make in ZOO), *OTHERS.get(rung.name, ())))
+        many = ((net, MANY, kind) for net, kind in NARROW if rung.name == "tensor")
+        for net, batch, kind in (*others, *many):
             try:
                 if not refuses(rung, net, arch):
-                    bind(rung, net, device)
+                    bind(rung, net, device, batch, kind)
             except Exception as error:
                 wrong.append(f"{rung.name} on {net.name} for {arch}: {type(error).__name__}: {error}")
     return {key: kernel.resources for key, kernel in device.kernels.items()}, wrong

@@ -84,6 +84,12 @@ NESTEROV = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=1e-3)
 
 MANY = 1_100  # samples of a full batch: thin chains have other kernels for more than 1,024
 
+#: A chain for one pass over many samples, with all that its kernel has lines for.
+TABLE = Net(
+    "table", (54,), (Linear(out_features=17), GELU(), Dropout(0.2), Linear(out_features=9), ReLU(), Linear(out_features=7)),
+    CrossEntropyLoss(label_smoothing=0.1),
+)  # fmt: skip
+
 
 def _convolution(outputs: int) -> tuple[Conv2d, ReLU]:
     return Conv2d(out_channels=outputs, kernel_size=3, padding=1), ReLU()
@@ -112,11 +118,11 @@ WIDE: tuple[tuple[Net, int, int], ...] = (
 
 def steps(
     rung: Rung, net: Net, batch: int | None = 5, samples: int = 13, optimizer: Optimizer = NESTEROV,
-    clip: str = "clip_value",
+    clip: str = "clip_value", as_bytes: bool = True,
 ) -> None:  # fmt: skip
     """Train an epoch and predict, and see that numbers came out."""
     config = TrainConfig(batch_size=batch, optimizer=optimizer).but(**{clip: 1.0})
-    drawn = case(net, config, seed=1, samples=samples)
+    drawn = case(net, config, seed=1, samples=samples, as_bytes=as_bytes)
     with rung.build(net, config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         log = trainer.run(drawn.order, 0, config.steps(samples))
@@ -143,6 +149,11 @@ def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "autoencoder, two images at a time,", {"net": NETS[4], "batch": 2}
         for net, batch, samples in WIDE:
             yield net.name, {"net": net, "batch": batch, "samples": samples}
+        yield "huber, full batch,", {"net": NETS[-1], "batch": None, "samples": MANY}
+        yield (
+            "smooth table, large batches of floats,",
+            {"net": TABLE, "batch": MANY, "samples": MANY + 3, "as_bytes": False},
+        )
     thin = nets.mlp10((1, 9, 7))
     yield "mlp10, full batch,", {"net": thin, "batch": None, "samples": MANY}
     yield "mlp10, large batches,", {"net": thin, "batch": MANY, "samples": MANY + 3}

@@ -117,9 +117,11 @@ def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
     return replace(drawn, dataset=chosen, order=replace(drawn.order, n=samples))
 
 
-def check_updates(build: Callable[..., Trainer], net: Net, config: TrainConfig, data: Dataset) -> None:
+def check_updates(
+    build: Callable[..., Trainer], net: Net, config: TrainConfig, data: Dataset, start: State | None = None
+) -> None:
     """Each step of an epoch, of SGD without momentum, from the same weights, within the bounds of a proof."""
-    samples, start = len(data.train_x), State(params.initial(net, 2))
+    samples, start = len(data.train_x), State(params.initial(net, 2)) if start is None else start
     order = Order(5, 0, samples)
     with build(net, config, start) as trainer:
         trainer.load(data)

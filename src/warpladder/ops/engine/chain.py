@@ -12,7 +12,13 @@ from ...nets import Flatten, Layer, Loss, Net, Shape
 
 @dataclass(frozen=True)
 class Gather:
-    """Gathering of samples that are stored on the device: rows of the data set by the epoch's order, scaled."""
+    """Gathering of samples that are stored on the device: rows of the data set by the epoch's order, scaled.
+
+    samples : how many are stored; 0 if that is not known. itemsize : bytes of a stored number.
+    """
+
+    samples: int = 0
+    itemsize: int = 4
 
 
 @dataclass(frozen=True)
@@ -151,17 +157,17 @@ def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
 
 
 def chain(
-    net: Net, capacity: int, batch: int, limits: Limits, config: TrainConfig | None, gathers: bool,
+    net: Net, capacity: int, batch: int, limits: Limits, config: TrainConfig | None, gathers: Gather | bool,
     precision: str = "fp32", has_shares: bool = False,
 ) -> Subgraph:  # fmt: skip
     """Chain of a net's step: the gathering of samples, the layers and, with a config, the loss.
 
     capacity, batch, limits, config, precision : as in `Subgraph`.
-    gathers : True if the samples are stored on the device; False if a feed copies them to it.
+    gathers : the gathering, or True, if the samples are stored on the device; False if a feed copies them to it.
     has_shares : True if samples have weights in the mean of their batch.
     """
     computing = [number for number, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]
-    first: tuple[Node, ...] = (Gather(),) if gathers else ()
+    first: tuple[Node, ...] = () if not gathers else (gathers if isinstance(gathers, Gather) else Gather(),)
     loss = net.loss if net.loss.is_plain and not has_shares else GeneralLoss(net.loss)
     last: tuple[Node, ...] = (loss,) if config is not None else ()
     shapes = [net.in_shape] * len(first) + [net.shapes[number] for number in computing] + [net.out_shape] * len(last)

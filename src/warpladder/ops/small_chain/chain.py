@@ -7,54 +7,41 @@ from itertools import pairwise
 import numpy as np
 
 from ...device import Array, Device
-from ...optimizers.base import NUMBERS
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches, ceil_div
-from ..engine.segments import Operands, Segment
+from ..engine.segments import Operands
 from ..linear.short_gradients import tile_grid, tile_shared, weight_tile
-from ..loss import scalar
-from ..update.cuda import limit
-from ..update.rule import rule_name
 from .links import links
 from .plan import THREADS, fastest, padded, planned
+from .segment import ChainSegment
 from .source import FORWARD, GRADIENT, Reading, forward_source, gradient_source
 
 
-class SmallChain(Segment):
+class SmallChain(ChainSegment):
     """Segment [Gather,] [functions of one number,] Linear, functions, ..., Linear, loss, whose layers are small.
 
     A block has a few samples, and needs no other block: it computes all layers forward, the loss, and all layers
     backward. A second launch adds up the gradients of the weights over the samples.
     """
 
-    cost = 2
-    updates_all_biases = False
-
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        found, log, has_dx = links(subgraph), operands.log, operands.buffers.dx is not None
-        assert found is not None and log is not None
+        found, has_dx = links(subgraph), operands.buffers.dx is not None
+        assert found is not None
         widths, capacity = found.widths, subgraph.capacity
         plan = fastest(widths, capacity, device.limits, has_dx, tuple(found.further_rows(has_dx).values()))
         assert plan is not None
-        self.links, self.plan, self.log = found, plan, log
+        self.plan = plan
+        self.bind_settings(found)
         self._bind_samples(operands)
         self.y = [self.scratch((capacity, padded(width))) for width in widths[1:-1]]
         self.g = [self.scratch((capacity, padded(width))) for width in widths[1:]]
         self.lost, self.hits = self.scratch((capacity,), np.float64), self.scratch((capacity,), np.int32)
-        numbers = scalar.settings(found.loss, found.outputs).astype(np.float32)
-        self.setting = device.array(numbers, "workspace") if found.has_settings else None
-        self.workspace += numbers.nbytes if found.has_settings else 0
         pixel = "unsigned char" if self.stored.dtype == np.uint8 else "float"
         reading = Reading(pixel, subgraph.gathers, self.goal is self.stored, operands.shares is not None)
         self.forward_kernel = device.kernel(forward_source(found, plan, reading), FORWARD)
         self.tile = weight_tile(device.limits, list(pairwise(widths)))
-        assert self.update is None or operands.numbers is not None
-        config = None if self.update is None else self.update.config
-        optimizer = None if config is None else config.optimizer
-        self.gradient_kernel = device.kernel(gradient_source(found, self.pitch, self.tile, optimizer), GRADIENT)
-        # the optimizer's settings at the running step, if each has its own: the gradients' launch counts the step
-        self.row = None if config is None or config.steady else self.scratch((1, NUMBERS))
+        self.gradient_kernel = device.kernel(gradient_source(found, self.pitch, self.tile, self.optimizer), GRADIENT)
 
     def _bind_samples(self, operands: Operands) -> None:
         """Set the arrays from which samples and goals are read, and `x`, in rows of `pitch` floats, the first layer's
@@ -85,11 +72,6 @@ class SmallChain(Segment):
         fitting = found.widths, subgraph.capacity, subgraph.limits
         return planned(*fitting, has_dx, further, found.launches(has_dx)) is not None
 
-    @classmethod
-    def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        config = subgraph.config
-        return config is not None and config.clip_norm is None and rule_name(config.optimizer) is not None
-
     def forward(self, part: Slice) -> Launches:
         """Launch of the loss of n samples, the gradients by all layers' outputs, and dx unless None."""
         lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
@@ -97,7 +79,7 @@ class SmallChain(Segment):
         written = x, self.operands.buffers.dx, *self.y, *self.g, lost, hits, self.row
         numbers = part.n, self.subgraph.batch, part.offset, np.float32(1 / part.batch)
         table = None if self.row is None else self.operands.numbers
-        arrays = *self.read, self.setting, table, *self._trained(self.operands.params), *written
+        arrays = *self.read, self.setting, table, *self.trained(self.operands.params), *written
         grid = ceil_div(part.n, self.plan.samples)
         return [self.forward_kernel.bind(grid, THREADS, *arrays, *numbers, shared=self.plan.shared)]
 
@@ -108,20 +90,6 @@ class SmallChain(Segment):
         weights = part.batch if self.operands.shares is None else 1  # of all samples in the mean
         log = *self.log.entry(part.has_loss), part.n, weights, int(part.is_first), int(part.is_last)
         read: tuple[Array, ...] = self.x, *self.y, *self.g
-        grads = self._trained(self.operands.grads)
-        written = *grads, self.lost, self.hits, *self._step(part)
+        grads = self.trained(self.operands.grads)
+        written = *grads, self.lost, self.hits, *self.step(part)
         return [self.gradient_kernel.bind(blocks, THREADS, *read, *written, *log, shared=tile_shared(self.tile))]
-
-    def _step(self, part: Slice) -> tuple[object, ...]:
-        """Arguments of the optimizer's step; none if the slice is not the whole batch."""
-        update, row = self.update, self.operands.numbers if self.row is None else self.row
-        if update is None:
-            return ()
-        slots = (*update.slots, None, None)[:2]
-        params = update.params if part.is_whole else None
-        return update.grads, params, *slots, limit(update.config), row
-
-    def _trained(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Arrays of the layers' weights and biases without those of biases that are not there."""
-        has = [each for has_bias in self.links.has_bias[1:] for each in (True, has_bias)]
-        return tuple(array for array, there in zip(arrays, has, strict=True) if there)

@@ -117,9 +117,9 @@ class _Passes:
     """
 
     def __init__(self, links: Links, plan: ChainPlan, reading: Reading, types: dict[str, str]) -> None:
-        self.links, self.plan, self.reading, self.types = links, plan, reading, types
+        self.links, self.plan, self.reading = links, plan, reading
         self.further = dict(zip(links.further_rows(plan.has_dx), plan.further, strict=True))
-        self.functions = [self._functions(each) for each in links.functions]
+        self.functions = [function_types(each, types) for each in links.functions]
 
     def lines(self) -> list[str]:
         plan = self.plan
@@ -202,25 +202,28 @@ class _Passes:
         where = f"{rows[layer] + piece.first}, {w}, {rows[layer - 1]}, {self._slopes(layer - 1)}, {self.plan.sums}"
         return f"backward<{shapes}>({where}, {stored}, mine);"
 
-    def _functions(self, functions: tuple[Function, ...]) -> str:
-        return f"Functions<{', '.join(map(self._function, functions))}>"
 
-    def _function(self, function: Function) -> str:
-        """Type in functions.cuh of a layer of one number."""
-        layer = function.layer
-        if isinstance(layer, ReLU):
-            return "PositivePart"
-        if isinstance(layer, Dropout):
-            name = f"Mask{function.number}"
-            self.types[name] = (
-                f"static constexpr unsigned layer = {layer_offset(function.number)}u, threshold = {layer.threshold}u; "
-                f"static constexpr float scale = {layer.scale!r}f;"
-            )
-            return f"Dropped<{name}>"
-        slope = float(activation.slope(layer))
-        name = "Slope" if not isinstance(layer, LeakyReLU) else f"Slope{function.number}"
-        self.types[name] = f"static constexpr float slope = {slope!r}f;"
-        return f"Activated<{activation.number(layer)}, {name}>"
+def function_types(functions: tuple[Function, ...], types: dict[str, str]) -> str:
+    """Type in functions.cuh of functions in their order; `types` gets the fields of each type that it names."""
+    return f"Functions<{', '.join(_function_type(function, types) for function in functions)}>"
+
+
+def _function_type(function: Function, types: dict[str, str]) -> str:
+    """Type in functions.cuh of a layer of one number."""
+    layer = function.layer
+    if isinstance(layer, ReLU):
+        return "PositivePart"
+    if isinstance(layer, Dropout):
+        name = f"Mask{function.number}"
+        types[name] = (
+            f"static constexpr unsigned layer = {layer_offset(function.number)}u, threshold = {layer.threshold}u; "
+            f"static constexpr float scale = {layer.scale!r}f;"
+        )
+        return f"Dropped<{name}>"
+    slope = float(activation.slope(layer))
+    name = "Slope" if not isinstance(layer, LeakyReLU) else f"Slope{function.number}"
+    types[name] = f"static constexpr float slope = {slope!r}f;"
+    return f"Activated<{activation.number(layer)}, {name}>"
 
 
 @cache

@@ -19,6 +19,7 @@ from ..conv2d.tensor.segment import TensorConv2d
 from ..engine.chain import Gather, Subgraph
 from ..linear.tensor.head import SmallHead
 from ..linear.tensor.segment import TensorLinear
+from ..one_pass.chain import OnePass
 from ..residual.fused import CHAINS as ADDED
 from ..residual.fused import FusedSum
 from . import graph, tiled
@@ -53,7 +54,7 @@ TABLE = replace(
         (Conv2d, MSELoss): TensorConv2dLoss,
         (Upsample2d, Conv2d, MSELoss): TensorConv2dLoss,
     },
-    chains=(GemmWindows,),
+    chains=(OnePass, GemmWindows),
     unit=TENSOR,
     interleaves_steps=True,
     below=graph.TABLE,

@@ -155,7 +155,7 @@ class KernelTrainer(Trainer):
 
     def boundaries(self, capacity: int, train: bool) -> Boundaries:
         """Boundaries of the net's chain, cut into segments for `capacity` samples at a time."""
-        resident = train and issubclass(self.feed_type, ResidentFeed)
+        resident = train and issubclass(self.feed_type, ResidentFeed) and Gather(self.samples, self.itemsize)
         has_shares = train and self.shares is not None
         config, batch = (self.config, self.batch) if train else (None, capacity)
         nodes = chain(self.net, capacity, batch, self.device.limits, config, resident, self.precision, has_shares)
