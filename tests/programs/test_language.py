@@ -230,3 +230,41 @@ def test_a_program_prints_what_it_does_on_a_gpu(tmp_path, capfd, text, prints, m
     printed = capfd.readouterr().out
     assert sorted(printed.splitlines()) == sorted(prints.splitlines())
     assert (outcome.code, outcome.problems) == (0, ())
+
+
+#: A sum and a scan by a warp's lanes without __syncwarp(), which GPUs mostly get right.
+IN_STEP = """
+#include <cstdio>
+__device__ void last(volatile int* s, int t) {
+    s[t] += s[t + 32]; s[t] += s[t + 16]; s[t] += s[t + 8]; s[t] += s[t + 4]; s[t] += s[t + 2]; s[t] += s[t + 1];
+}
+__global__ void sums(int* y) {
+    __shared__ int s[64];
+    __shared__ volatile int scan[32];
+    int t = threadIdx.x;
+    s[t] = t;
+    __syncthreads();
+    if (t >= 32) return;
+    last(s, t);
+    scan[t] = t + 1;
+    for (int d = 1; d < 32; d *= 2) if (t >= d) scan[t] += scan[t - d];
+    y[t] = t ? scan[t] : s[0];
+}
+int main() {
+    int* y;
+    cudaMallocManaged(&y, 128);
+    sums<<<1, 64>>>(y);
+    if (cudaDeviceSynchronize() == cudaSuccess) printf("%d %d %d", y[0], y[1], y[31]);
+    cudaFree(y);
+}
+"""
+
+
+@pytest.mark.parametrize(("mode", "kinds"), [("fast", set()), pytest.param("check", {"race"}, marks=pytest.mark.slow)])
+def test_lanes_with_volatile_numbers_run_in_step_and_race(tmp_path, capfd, mode, kinds):
+    file = tmp_path / "program.cu"
+    file.write_text(IN_STEP)
+    outcome = run([file], ProgramOptions(find("H100"), mode), limit=60)
+    assert {problem.kind for problem in outcome.problems} == kinds
+    if mode == "fast":
+        assert capfd.readouterr().out == "2016 3 528"

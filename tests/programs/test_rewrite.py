@@ -63,8 +63,8 @@ def test_an_unreadable_launch_is_named():
 
 def test_the_host_may_name_its_sizes_as_the_device_does():
     out = rewritten("__global__ void k() { int n = gridDim.x; }\nvoid f() { dim3 gridDim(4); k<<<gridDim, 1>>>(); }")
-    assert "int n = gridDim.x" in out and "dim3 gridDim_of_host(4)" in out and "emu::Config(gridDim_of_host, 1)" in out
-    assert "uint gridDim_of_host = 64" in rewritten("void f(int n) { uint gridDim = 64; g(gridDim + n); }")
+    assert "int n = gridDim.x" in out and "dim3 emu_gridDim(4)" in out and "emu::Config(emu_gridDim, 1)" in out
+    assert "uint emu_gridDim = 64" in rewritten("void f(int n) { uint gridDim = 64; g(gridDim + n); }")
     assert "int n = gridDim.x" in rewritten("__device__ int g() { int n = gridDim.x, m = gridDim.y; return n; }")
 
 

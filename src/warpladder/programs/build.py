@@ -211,11 +211,16 @@ _DRIVER = re.compile(
 
 def _driver_name(messages: str, place: str) -> str:
     """Name of the CUDA driver API in a compiler error at place FILE:LINE, or ""."""
-    for line in messages.splitlines():
+    lines = messages.splitlines()
+    for line, shown in zip(lines, [*lines[1:], ""], strict=True):
+        if not line.startswith(f"{place}:") or "error:" not in line:
+            continue
         match = _DRIVER.search(line)
-        is_unknown = "error:" in line and re.search("declared|name a type|conflicts", line)
-        if match and line.startswith(f"{place}:") and is_unknown:
+        if match and re.search("declared|name a type|conflicts", line):
             return match["name"]
+        parameter = re.search(r"\bCU(?!DA|RT)[a-z]\w+", shown)  # of a constructor: g++ does not name its type
+        if parameter and re.search(r"error: expected '\)' before", line):
+            return parameter[0]
     return ""
 
 

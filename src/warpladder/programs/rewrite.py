@@ -34,7 +34,7 @@ _NUMBER = re.compile(
     r"(?:[ \t]+|\s*=\s*)\(?(?P<value>\d+)\)?[uU]?[ \t]*(?=[;\n,/])"
 )
 #: Calls that ask for facts of a kernel, or set them.
-_FACTS = re.compile(r"\b(?:cudaOccupancy\w+|cudaFunc[GS]etAttributes?)\s*(?:<[^<>;()]*>)?\s*\(")
+_FACTS = re.compile(r"\b(?:cudaOccupancy\w+|cudaFunc[GS]etAttributes?|cudaFuncGetName)\s*(?:<[^<>;()]*>)?\s*\(")
 _CLUSTER = re.compile(r"__cluster_dims__\s*\((?P<sizes>[^()]*(?:\([^()]*\)[^()]*)*)\)")
 _TEMPLATE = re.compile(r"template\s*<")
 _ALLOCATION = re.compile(r"\b(?:cudaMalloc(?:Managed|Host|Async|Pitch|3D)?|cudaHostAlloc)\s*(?:<[^<>;()]*>)?\s*\(")
@@ -52,7 +52,7 @@ _SIZES = re.compile(
 )
 _BUILT_IN = re.compile(r"\b(gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*::)")
 #: Pattern of members of the runtime's structs with such a name.
-_MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim)\b")
+_MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim|blockIdx|threadIdx)\b")
 _SCOPE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}|;")
 _ADDRESS = re.compile(
     r"(?:\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|"
@@ -152,7 +152,7 @@ def _renamed(text: str) -> str:
     out = text
     for first, last in reversed(_functions(plain)):
         if _SIZES.search(plain, first, last) and "__global__" not in plain[first:last]:
-            out = out[:first] + _BUILT_IN.sub(r"\1_of_host", out[first:last]) + out[last:]
+            out = out[:first] + _BUILT_IN.sub(r"emu_\1", out[first:last]) + out[last:]
     return out
 
 

@@ -122,6 +122,7 @@ BUGS = (
     Bug("missing_syncwarp", 1, 128, (floats(128), zeros(128)), "race", "kept"),
     Bug("half_a_warp", 1, 32, (floats(32), zeros(32)), "race", "kept"),
     Bug("one_buffer_for_two", 1, 64, (floats(256), zeros(64), 4), "race", "buffer", also=("uninitialised",)),
+    Bug("overwritten_behind_a_part_of_a_warp", 2, 48, (floats(96), zeros(96)), "race", "first"),
     Bug("histogram_without_atomics", 1, 64, (ints(64), zeros(8, np.int32)), "race", "mine"),
     Bug("barrier_in_a_branch", 1, (8, 8), (floats(64), zeros(64), 5), "barrier"),
     Bug("early_return", 1, 64, (floats(64), zeros(64), 40), "barrier"),

@@ -172,6 +172,7 @@ template <class K> K* declared(K* kernel, const char* name, int bounds) {
 }  // namespace emu
 
 EMU_API emu_set_attribute(const void* kernel, cudaFuncAttribute attribute, int value, EMU_HERE);
+EMU_EXPORT const char* emu_kernel_name(const void* kernel);
 EMU_API emu_get_attributes(cudaFuncAttributes* out, const void* kernel);
 
 template <class K> cudaError_t cudaLaunchKernel(K* kernel, dim3 grid, dim3 block, void** arguments,
@@ -191,6 +192,10 @@ template <class K> cudaError_t cudaFuncSetAttribute(K* kernel, cudaFuncAttribute
 }
 template <class K> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, K* kernel) {
     return emu_get_attributes(out, (const void*)kernel);
+}
+// The kernel's name as the program has it; a GPU's is mangled.
+template <class K> cudaError_t cudaFuncGetName(const char** name, K* kernel) {
+    return *name = emu_kernel_name((const void*)kernel), cudaSuccess;
 }
 template <class K> cudaError_t cudaFuncSetCacheConfig(K*, cudaFuncCache) { return cudaSuccess; }
 template <class K> cudaError_t cudaFuncSetSharedMemConfig(K*, cudaSharedMemConfig) { return cudaSuccess; }
@@ -222,7 +227,15 @@ template <class K, class F> cudaError_t cudaOccupancyMaxPotentialBlockSizeVariab
     }
     return cudaSuccess;
 }
+template <class K, class F> cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(int* grid, int* block,
+    K* kernel, F shared, int limit = 0, unsigned = 0) {
+    return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, shared, limit);
+}
 template <class K> cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, K* kernel, size_t shared = 0,
     int limit = 0) {
     return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, [=](int) { return shared; }, limit);
+}
+template <class K> cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, K* kernel,
+    size_t shared = 0, int limit = 0, unsigned = 0) {
+    return cudaOccupancyMaxPotentialBlockSize(grid, block, kernel, shared, limit);
 }

@@ -1,6 +1,7 @@
 // Calls that change nothing here: pools of memory, hints about caches and places, attributes of streams.
 #pragma once
 #include "api.h"
+#include "refused.h"
 
 using cudaMemPool_t = struct CUmemPoolHandle_st*;
 enum cudaMemPoolAttr {
@@ -96,6 +97,22 @@ inline cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int,
     cudaSuccess; }
 inline cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int) {
     return snprintf(text, size_t(length), "0000:00:00.0"), cudaSuccess; }
+inline cudaError_t cudaDeviceGetByPCIBusId(int* device, const char*) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaInitDevice(int, unsigned, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaSetValidDevices(int*, int) { return cudaSuccess; }
+inline cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+    return *id = (unsigned long long)stream, cudaSuccess; }
+
+// Memory and events of other processes.
+struct cudaIpcMemHandle_t { char reserved[64]; };
+struct cudaIpcEventHandle_t { char reserved[64]; };
+enum : unsigned { cudaIpcMemLazyEnablePeerAccess = 1 };
+#define EMU_OF_PROCESSES(name) EMU_REFUSED(cudaError_t, name, "memory that processes share")
+EMU_OF_PROCESSES(cudaIpcGetMemHandle) EMU_OF_PROCESSES(cudaIpcOpenMemHandle)
+EMU_OF_PROCESSES(cudaIpcCloseMemHandle) EMU_OF_PROCESSES(cudaIpcGetEventHandle)
+EMU_OF_PROCESSES(cudaIpcOpenEventHandle)
+#undef EMU_OF_PROCESSES
 
 // Names of the driver API that headers mention; its functions are not emulated.
 enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_UNKNOWN = 999 };

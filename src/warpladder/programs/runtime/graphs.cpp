@@ -21,16 +21,15 @@ namespace emu {
 static auto& executables = *new std::set<CUgraphExec_st*>;
 
 static bool is_captured_now(const CUgraph_st* graph) {
-    return std::any_of(streams.begin(), streams.end(), [=](void* each) {
-        return static_cast<cudaStream_t>(each)->captured == graph; });
+    auto all = every_stream();
+    return std::any_of(all.begin(), all.end(), [=](CUstream_st* each) { return each->captured == graph; });
 }
-// True for a call that waits for a captured stream, or with one of the three streams that are always there for all of
+// True for a call that waits for a captured stream, or with the default stream for all of
 // them: it fails, and so does the end of the capture. Nothing has run that it could wait for.
 static bool spoils_capture(const char* call, cudaStream_t stream, Spot place) {
     bool spoils = false;
-    for (void* handle : streams) {
-        auto* each = static_cast<cudaStream_t>(handle);
-        if (!each->captured || (uintptr_t(stream) > 2 ? each != stream : each->captured->is_relaxed)) continue;
+    for (auto* each : every_stream()) {
+        if (!each->captured || (body_of(stream) ? each != body_of(stream) : each->captured->is_relaxed)) continue;
         each->captured->is_spoilt = spoils = true;
     }
     if (!spoils) return false;
@@ -86,25 +85,31 @@ static cudaError_t no_kernel(Spot place) {
 
 }  // namespace emu
 
-EMU_EXPORT bool emu_captures(cudaStream_t stream) { return uintptr_t(stream) > 2 && is_stream(stream)
-    && stream->captured; }
+EMU_EXPORT bool emu_captures(cudaStream_t stream) { return is_stream(stream) && body_of(stream)
+    && body_of(stream)->captured; }
 EMU_EXPORT void emu_capture(cudaStream_t stream, const char* kind, void (*run)(void*), void* work) {
     Lock lock;
     int type = !strcmp(kind, "kernel") ? cudaGraphNodeTypeKernel : !strcmp(kind, "copy") ? cudaGraphNodeTypeMemcpy
         : !strcmp(kind, "fill") ? cudaGraphNodeTypeMemset : cudaGraphNodeTypeHost;
-    added(stream->captured, type, [=] { run(work); }, nullptr, 0);
+    added(body_of(stream)->captured, type, [=] { run(work); }, nullptr, 0);
 }
 EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode, const char* file, int line) {
-    EMU_KNOWN(uintptr_t(stream) > 2 && is_stream(stream) && !stream->captured, "cudaStreamBeginCapture");
-    stream->captured = new CUgraph_st;
-    stream->captured->is_relaxed = mode == cudaStreamCaptureModeRelaxed;
+    EMU_KNOWN(is_stream(stream), "cudaStreamBeginCapture");
+    CUstream_st* own = body_of(stream);
+    if (!own || own->captured) {
+        report("problem", "capture", std::string("cudaStreamBeginCapture at {0} gets ") + (own ? "a stream that is "
+            "captured already" : "the default stream, which cannot be captured: make a stream"), "", {file, line});
+        return failed(cudaErrorStreamCaptureUnsupported);
+    }
+    own->captured = new CUgraph_st;
+    own->captured->is_relaxed = mode == cudaStreamCaptureModeRelaxed;
     return cudaSuccess;
 }
 EMU_API cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, const char* file, int line) {
     EMU_KNOWN(emu_captures(stream), "cudaStreamEndCapture");
-    *graph = stream->captured;
-    for (void* handle : streams)
-        if (auto* each = static_cast<cudaStream_t>(handle); each->captured == *graph) each->captured = nullptr;
+    *graph = body_of(stream)->captured;
+    for (auto* each : every_stream())
+        if (each->captured == *graph) each->captured = nullptr;
     if (!(*graph)->is_spoilt) return cudaSuccess;
     delete *graph;
     *graph = nullptr;
@@ -140,7 +145,7 @@ EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* f
             changed == exec->changed.end() ? node->run() : changed->second();
         }
     };
-    if (emu_captures(stream)) added(stream->captured, cudaGraphNodeTypeGraph, run, nullptr, 0);
+    if (emu_captures(stream)) added(body_of(stream)->captured, cudaGraphNodeTypeGraph, run, nullptr, 0);
     else run();
     return returned(cudaSuccess);
 }

@@ -49,6 +49,11 @@ EMU_EXPORT void emu_note_declared(const void* kernel, const char* name, int boun
     Lock lock;
     known_kernels[kernel] = {name, bounds};
 }
+EMU_EXPORT const char* emu_kernel_name(const void* kernel) {
+    Lock lock;
+    auto found = known_kernels.find(kernel);
+    return found == known_kernels.end() ? "" : found->second.name.c_str();
+}
 static int most_threads(const void* kernel) {
     auto found = known_kernels.find(kernel);
     return found == known_kernels.end() || !found->second.bounds ? 1024 : std::min(1024, found->second.bounds);

@@ -20,6 +20,18 @@ namespace emu {
 static auto& streams = *new std::set<void*>;
 static auto& handles = *new std::set<void*>;  // events
 
+// The stream that a handle stands for: cudaStreamPerThread is one, and 0 and cudaStreamLegacy, which wait for all
+// others, are none.
+static CUstream_st* body_of(cudaStream_t stream) {
+    static auto& per_thread = *new CUstream_st{0};
+    return uintptr_t(stream) > 2 ? stream : stream == cudaStreamPerThread ? &per_thread : nullptr;
+}
+static std::vector<CUstream_st*> every_stream() {
+    std::vector<CUstream_st*> out{body_of(cudaStreamPerThread)};
+    for (void* each : streams) out.push_back(static_cast<CUstream_st*>(each));
+    return out;
+}
+
 // graphs.cpp
 static bool is_captured_now(const CUgraph_st* graph);
 static bool spoils_capture(const char* call, cudaStream_t stream, Spot place);
@@ -86,14 +98,14 @@ EMU_API cudaEventRecord(cudaEvent_t event, cudaStream_t stream, const char* file
     EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaEventRecord");
     event_recorded(event, stream);
     event->at = std::chrono::steady_clock::now(), event->is_recorded = true;
-    event->captured = uintptr_t(stream) > 2 ? stream->captured : nullptr;
+    event->captured = body_of(stream) ? body_of(stream)->captured : nullptr;
     return cudaSuccess;
 }
 // A stream that waits for an event of a captured one is captured too.
 EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned, const char* file, int line) {
     EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaStreamWaitEvent");
     stream_waits(stream, event);
-    if (event->captured && uintptr_t(stream) > 2) stream->captured = event->captured;
+    if (event->captured && body_of(stream)) body_of(stream)->captured = event->captured;
     return cudaSuccess;
 }
 EMU_API cudaEventSynchronize(cudaEvent_t event, const char* file, int line) {

@@ -144,3 +144,21 @@ extern "C" __global__ void histogram_without_atomics(const int* x, int* bins) {
     __syncthreads();
     if (t < 8) bins[t] = mine[t];
 }
+
+// Blocks of a warp and a half: what the second warp has read is forgotten when the first one reads once more.
+extern "C" __global__ void overwritten_behind_a_part_of_a_warp(const float* x, float* y) {
+    __shared__ float first;
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    float sum = x[i];
+    if (t == 0) first = x[i];
+    __syncthreads();
+    if (t == 16) sum += first;
+    if (t == 40) sum += first;  // <-
+    if (t < 32 && blockIdx.x == 1) {
+        __syncwarp();
+        if (t == 20) sum += first;
+        __syncwarp();
+        if (t == 0) first = sum;  // <-
+    }
+    y[i] = sum;
+}

@@ -74,6 +74,17 @@ template <class T> EMU_INLINE void store(T* address, as<T> value) {
 #endif
 }
 
+// Types of 16 bytes have two operations, which compare bits.
+template <class T> concept Wide = sizeof(T) == 16 && alignof(T) == 16;
+template <int scope, Wide T> EMU_UNSEEN T exchanged(T* address, const T* expected, T value) {
+    alignas(16) unsigned char old[16];
+    emu_exchange_wide(address, expected, &value, old);
+#ifndef EMU_CHECK
+    polled(address, *reinterpret_cast<uint64_t*>(old));
+#endif
+    return *reinterpret_cast<T*>(old);
+}
+
 }  // namespace emu
 
 #define EMU_ATOMIC(name, scope)                                                                                        \
@@ -103,6 +114,14 @@ template <class T> EMU_INLINE void store(T* address, as<T> value) {
     }                                                                                                                  \
     template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) {                                \
         return emu::update<scope>(p, [=](T o) { return o == c ? v : o; });                                             \
+    }                                                                                                                  \
+    template <emu::Wide T> EMU_INLINE T atomicExch##name(T* p, emu::as<T> v) {                                         \
+        emu_atomic(p, 16, 1, scope);                                                                                   \
+        return emu::exchanged<scope, T>(p, nullptr, v);                                                                \
+    }                                                                                                                  \
+    template <emu::Wide T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) {                            \
+        emu_atomic(p, 16, 1, scope);                                                                                   \
+        return emu::exchanged<scope, T>(p, &c, v);                                                                     \
     }                                                                                                                  \
     EMU_INLINE unsigned atomicInc##name(unsigned* p, unsigned v) {                                                     \
         return emu::update<scope>(p, [=](unsigned o) { return o >= v ? 0u : o + 1; });                                 \

@@ -120,3 +120,22 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
 }
 inline int __dp4a(char4 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 inline unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) { return c + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+
+// Products of two halfwords and two bytes: the lower two of b, or the upper two.
+#define EMU_DP2A(name, at) \
+    inline int name(int a, int b, int c) { \
+        return c + short(a) * (signed char)(b >> at) + short(a >> 16) * (signed char)(b >> (at + 8)); } \
+    inline unsigned name(unsigned a, unsigned b, unsigned c) { \
+        return c + (a & 65535) * (b >> at & 255) + (a >> 16) * (b >> (at + 8) & 255); }
+EMU_DP2A(__dp2a_lo, 0)
+EMU_DP2A(__dp2a_hi, 16)
+#undef EMU_DP2A
+inline int __dp2a_lo(short2 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y; }
+inline int __dp2a_hi(short2 a, char4 b, int c) { return c + a.x * b.z + a.y * b.w; }
+inline unsigned __dp2a_lo(ushort2 a, uchar4 b, unsigned c) { return c + a.x * b.x + a.y * b.y; }
+inline unsigned __dp2a_hi(ushort2 a, uchar4 b, unsigned c) { return c + a.x * b.z + a.y * b.w; }
+
+inline long long llmax(long long a, long long b) { return a > b ? a : b; }
+inline long long llmin(long long a, long long b) { return a < b ? a : b; }
+inline unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
+inline unsigned long long ullmin(unsigned long long a, unsigned long long b) { return a < b ? a : b; }

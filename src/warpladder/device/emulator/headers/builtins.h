@@ -41,6 +41,11 @@ inline void __nanosleep(unsigned) { emu_sleep(); }
 #define __trap() emu_trap_here()
 #define __brkpt() ((void)0)
 #define __prof_trigger(number) ((void)0)
+// Counters of performance, which no tool sets here.
+inline unsigned __pm0() { return 0; }
+inline unsigned __pm1() { return 0; }
+inline unsigned __pm2() { return 0; }
+inline unsigned __pm3() { return 0; }
 #define __builtin_assume(condition) ((void)0)
 #define __assume(condition) ((void)0)
 #include "cuda/assert.h"

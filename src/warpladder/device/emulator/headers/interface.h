@@ -213,6 +213,8 @@ EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int sc
 EMU_EXPORT void emu_touch(const void* address, size_t size, int write);
 EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
+// stores 16 bytes if there are the expected ones, or in any case if `expected` is null; old: what was there
+EMU_EXPORT void emu_exchange_wide(void* address, const void* expected, const void* value, void* old);
 EMU_EXPORT void emu_begins();  // in builds that count: the thread enters the kernel
 EMU_EXPORT void emu_yield();     // let others run: the thread polls
 EMU_EXPORT void emu_sleep();     // let others run: a thread that has polled since its last sleep waits for them

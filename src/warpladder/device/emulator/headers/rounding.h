@@ -20,8 +20,20 @@ EMU_EXPORT float emu_narrow(int mode, double a);
     inline float __double2float_##way(double x) { return emu_narrow(mode, x); } \
     inline float __int2float_##way(int x) { return emu_narrow(mode, x); }       \
     inline float __uint2float_##way(unsigned x) { return emu_narrow(mode, x); }
+// Two floats at a time.
+#define EMU_PAIRED(way)                                                                                       \
+    inline float2 __fadd2_##way(float2 a, float2 b) { return {__fadd_##way(a.x, b.x), __fadd_##way(a.y, b.y)}; } \
+    inline float2 __fmul2_##way(float2 a, float2 b) { return {__fmul_##way(a.x, b.x), __fmul_##way(a.y, b.y)}; } \
+    inline float2 __ffma2_##way(float2 a, float2 b, float2 c) {                                               \
+        return {__fmaf_##way(a.x, b.x, c.x), __fmaf_##way(a.y, b.y, c.y)}; }                                  \
+    inline float __fmaf_ieee_##way(float a, float b, float c) { return __fmaf_##way(a, b, c); }
 EMU_ROUNDED_BOTH(rd, -1)
 EMU_ROUNDED_BOTH(ru, 1)
 EMU_ROUNDED_BOTH(rz, 0)
+EMU_PAIRED(rn)
+EMU_PAIRED(rd)
+EMU_PAIRED(ru)
+EMU_PAIRED(rz)
+#undef EMU_PAIRED
 #undef EMU_ROUNDED_BOTH
 #undef EMU_ROUNDED

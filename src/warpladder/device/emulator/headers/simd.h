@@ -124,6 +124,18 @@ inline int __vibmax_s32(int a, int b, bool* is_first) { return (*is_first = a >=
 inline int __vibmin_s32(int a, int b, bool* is_first) { return (*is_first = a <= b) ? a : b; }
 inline unsigned __vibmax_u32(unsigned a, unsigned b, bool* is_first) { return (*is_first = a >= b) ? a : b; }
 inline unsigned __vibmin_u32(unsigned a, unsigned b, bool* is_first) { return (*is_first = a <= b) ? a : b; }
+// The larger or smaller of each halfword, and whether the first word had it (equal ones count).
+#define EMU_WHICH(name, T, better) \
+    inline unsigned name(unsigned a, unsigned b, bool* high, bool* low) { \
+        T a1 = T(a >> 16), a0 = T(a), b1 = T(b >> 16), b0 = T(b); \
+        *high = a1 better b1, *low = a0 better b0; \
+        return unsigned(uint16_t(*high ? a1 : b1)) << 16 | uint16_t(*low ? a0 : b0); \
+    }
+EMU_WHICH(__vibmax_s16x2, int16_t, >=)
+EMU_WHICH(__vibmin_s16x2, int16_t, <=)
+EMU_WHICH(__vibmax_u16x2, uint16_t, >=)
+EMU_WHICH(__vibmin_u16x2, uint16_t, <=)
+#undef EMU_WHICH
 #undef EMU_SIMD
 #undef EMU_SIMD_OF
 #undef EMU_SIMD_ONE

@@ -24,6 +24,18 @@ EMU_VECTORS(unsigned long long, ulonglong, 16, 16)
 EMU_VECTORS(float, float, 8, 16)
 EMU_VECTORS(double, double, 16, 16)
 #undef EMU_VECTORS
+// Types of four numbers of 8 bytes with their alignment in the name, as CUDA 13 has them.
+#define EMU_ALIGNED(T, name, bytes)                                                                    \
+    struct alignas(bytes) name##4_##bytes##a { T x, y, z, w; };                                        \
+    inline name##4_##bytes##a make_##name##4_##bytes##a(T x, T y, T z, T w) { return {x, y, z, w}; }
+#define EMU_ALIGNED_BOTH(T, name) EMU_ALIGNED(T, name, 16) EMU_ALIGNED(T, name, 32)
+EMU_ALIGNED_BOTH(long, long)
+EMU_ALIGNED_BOTH(unsigned long, ulong)
+EMU_ALIGNED_BOTH(long long, longlong)
+EMU_ALIGNED_BOTH(unsigned long long, ulonglong)
+EMU_ALIGNED_BOTH(double, double)
+#undef EMU_ALIGNED_BOTH
+#undef EMU_ALIGNED
 
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;

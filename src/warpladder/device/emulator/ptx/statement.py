@@ -20,6 +20,7 @@ from .instructions import instruction
 from .operands import PtxError
 
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"|R"(?P<raw>[^()\\\s]*)\((?P<text>.*?)\)(?P=raw)"', re.DOTALL)
+_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _OPERAND = re.compile(r'\s*(?:\[\s*(?P<name>\w+)\s*\]\s*)?"(?P<kind>[=+&]*[a-zA-Z])"\s*\((?P<value>.*)\)\s*', re.DOTALL)
 #: Between instructions: a semicolon, or the brace of a block.
 _BREAK = re.compile(r";|((?<![\w,\s|])\s*\{(?=\s*(?:\.reg|[a-z@]))|(?<=;)\s*\})")
@@ -41,7 +42,7 @@ class _Statement:
 
 def translated(inside: str) -> str:
     """C++ for the text in the parentheses of an asm statement. Raises `PtxError` that names an unknown instruction."""
-    sections = _sections(inside)
+    sections = _sections(_COMMENT.sub(lambda match: match[1] or " ", inside))
     template = _template(sections[0])
     statement = _Statement(has_operands=len(sections) > 1)
     declared = []

@@ -148,7 +148,7 @@ EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]
 #ifdef EMU_CHECK
     Thread& me = self();
     checker.access(address, size, write, scope + 1, __builtin_return_address(0));
-    poll(me, address, size, __builtin_return_address(0));
+    poll(me, address, std::min(size, 8u), __builtin_return_address(0));
     checker.synchronise(me, address, write, scope);
 #endif
 }
@@ -164,6 +164,13 @@ EMU_EXPORT uint64_t emu_load(const void* address, unsigned size) {
     return bits;
 }
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits) { memcpy(address, &bits, size); }
+// 16 bytes at once: few processors can, so that all of them take turns.
+EMU_EXPORT void emu_exchange_wide(void* address, const void* expected, const void* value, void* old) {
+    static auto& turns = *new std::mutex;
+    std::lock_guard turn(turns);
+    memcpy(old, address, 16);
+    if (!expected || !memcmp(old, expected, 16)) memcpy(address, value, 16);
+}
 EMU_EXPORT void emu_yield() {
     self().polls_at = __builtin_return_address(0);
     worker_of(self()).yield(self());

@@ -6,7 +6,7 @@
 
 #define EMU_CALLER __builtin_return_address(0)
 #define EMU_CALLOUTS(size)                                                                                             \
-    EMU_EXPORT void __tsan_read##size(void* p) { emu::access(p, size, false, EMU_CALLER); }                            \
+    EMU_EXPORT void __tsan_read##size(void* p) { emu::read<size>(p, EMU_CALLER); }                                     \
     EMU_EXPORT void __tsan_write##size(void* p) { emu::access(p, size, true, EMU_CALLER); }                            \
     EMU_EXPORT void __tsan_unaligned_read##size(void* p) { emu::access(p, size, false, EMU_CALLER); }                  \
     EMU_EXPORT void __tsan_unaligned_write##size(void* p) { emu::access(p, size, true, EMU_CALLER); }                  \
@@ -21,6 +21,12 @@ namespace emu {
 static void access(void* address, size_t size, bool write, const void* code) {
     checker.access(address, size, write, 0, code);
 }
+template <unsigned size> EMU_INLINE void read(void* address, const void* code) {
+#ifndef EMU_COUNT
+    if (checker.reads_quickly<size>(uintptr_t(address), code)) return;
+#endif
+    checker.access(address, size, false, 0, code);
+}
 static void volatile_access(void* address, unsigned size, bool write, const void* code) {
     if (!current) return;
     checker.access(address, size, write, 4, code);
@@ -32,10 +38,20 @@ static void volatile_read(void* p, unsigned size, const void* code) { volatile_a
 static void volatile_write(void* p, unsigned size, const void* code) { volatile_access(p, size, true, code); }
 #else
 static void access(void*, size_t, bool, const void*) {}
-static void volatile_read(void* p, unsigned size, const void* code) {
-    if (current) poll(self(), p, size < 8 ? size : 8, code);  // host code has volatile variables too
+template <unsigned> void read(void*, const void*) {}
+// Lanes that pass numbers on through volatile shared memory count on running in step, as GPUs before Volta had them and
+// later ones mostly do: before each access all others get as far. The checker reports it.
+static void in_step(void* p) {
+    if (block_of(self()).memory.holds(p)) worker_here->give_way(self());
 }
-static void volatile_write(void*, unsigned, const void*) {}
+static void volatile_read(void* p, unsigned size, const void* code) {
+    if (!current) return;  // host code has volatile variables too
+    poll(self(), p, size < 8 ? size : 8, code);
+    in_step(p);
+}
+static void volatile_write(void* p, unsigned, const void*) {
+    if (current) in_step(p);
+}
 #endif
 
 }  // namespace emu

@@ -47,7 +47,7 @@ void Checker::begin(Run& run) {
     threads_per_block_ = run.block.x * run.block.y * run.block.z;
     views_.clear();
     sync_points_.clear();
-    std::fill_n(recent_, RECENT, nullptr);
+    std::fill_n(near_, PLACES, Near{});
     launch_stamp_ = begun_ = ++stamp_;
     for (unsigned i = 0; i < launch.views; ++i) {
         const View& view = launch.view[i];
@@ -81,7 +81,7 @@ void Checker::allocated(const Allocation& memory) {
     region.written = static_cast<unsigned char*>(memory.written->at()), region.written_low = memory.low;
     auto after = [](const Region& a, const Region& b) { return a.low < b.low; };
     views_.insert(std::upper_bound(views_.begin(), views_.end(), region, after), region);
-    std::fill_n(recent_, RECENT, nullptr);
+    std::fill_n(near_, PLACES, Near{});
 }
 
 void Checker::end() {
@@ -93,6 +93,7 @@ void Checker::end() {
 #ifdef EMU_COUNT
     counter.flush();
 #endif
+    std::fill_n(near_, PLACES, Near{});
     run_ = nullptr;
 }
 
@@ -108,6 +109,7 @@ void Checker::begin(Block& block) {
     block.clocks.learned.clear();
     block.clocks.fencing.clear();
     block.clocks.threads.assign(block.count, {});
+    reader_.thread = nullptr;
 }
 
 bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared, bool is_read) {
@@ -235,7 +237,8 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
 // The first reader, and the last one of another warp: at least one of them is in another warp than the next writer.
 void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     Access &first = cell.read[0], &second = cell.read[1];
-    auto warp = [](const Access& access) { return (access.thread - 1) / 32; };
+    const uint32_t begin = number_of(me) - me.linear;  // of the block's threads
+    auto warp = [=](const Access& access) { return int32_t(access.thread - begin) >> 5; };
     if (!first.thread || first.thread == now.thread || (first.epoch != now.epoch && ordered(me, first, true)))
         first = now;
     else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
@@ -270,16 +273,10 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     uintptr_t address = uintptr_t(pointer);
     if (worker_here->here->holds(pointer)) return touches_sums(me, pointer, size, write, code_address);
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
-    Region* region = nullptr;
-    for (unsigned i = 0; i < RECENT; ++i) {
-        Region* recent = recent_[i];
-        if (!recent || address - recent->low >= recent->high - recent->low) continue;
-        region = recent;
-        if (i > 1) std::swap(recent_[i], recent_[i - 1]);  // the two that are used most are found first
-        break;
-    }
-    if (!region) region = recent_[forgotten_++ % RECENT] = find(me, address);
+    Near& last = near(uintptr_t(code_address));
+    Region* region = last.holds(address) ? last.region : find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
+    last = {region->low, region->high - region->low, region->cells->origin(), region->cells->grain(), region};
     if (region->view)  // an atomic change returns what was there
         region->view->touched |= (write ? 2 : 1) | (write && atomic ? 1 : 0) | (atomic == 3 || atomic == 4 ? 4 : 0);
     if (write && !region->shared) run_->launch.effects |= 1;
@@ -290,8 +287,7 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
         counted(me, act, code, region->shared ? address - uintptr_t(block_of(me).shared) : address, size);
     }
 #endif
-    if (write || atomic || !reads_quickly(me, *region, address, size, code))
-        remember(me, *region, address, size, write, atomic, code);
+    remember(me, *region, address, size, write, atomic, code);
 }
 
 #ifdef EMU_COUNT

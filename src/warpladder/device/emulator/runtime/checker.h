@@ -45,6 +45,7 @@ class Checker {
     void fence(Thread& me, int scope);
 
     void access(const void* address, size_t size, bool write, int atomic, const void* code);
+    template <unsigned size> bool reads_quickly(uintptr_t address, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
     void arrived(Thread& me, const void* address, size_t size);
 
@@ -79,7 +80,6 @@ class Checker {
     Region* find(Thread& me, uintptr_t address);
     bool ordered(Thread& me, const Access& earlier, bool is_read);
     bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared, bool is_read = false);
-    bool reads_quickly(Thread& me, Region& region, uintptr_t address, size_t size, uint32_t code);
     void remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code);
     void remember_read(Thread& me, Cell& cell, const Access& now);
     static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
@@ -102,12 +102,21 @@ class Checker {
     Run* run_ = nullptr;
     std::vector<Region> views_;
     Region module_;
-    static constexpr unsigned RECENT = 4;
-    Region* recent_[RECENT] = {};  // where accesses were
-    unsigned forgotten_ = 0;
+    // Arrays of the last accesses, by place in the code: one place mostly accesses one array.
+    static constexpr unsigned PLACES = 64;
+    Near near_[PLACES];
+    Near& near(uintptr_t code) { return near_[(code ^ code >> 6) % PLACES]; }
     uint32_t engines_ = 0;
     uint32_t stamp_ = 0, launch_stamp_ = 0, begun_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
+    struct Reader {  // the thread of the last quick read
+        const Thread* thread = nullptr;
+        ThreadClock* mine;
+        const Clocks* clocks;
+        uint32_t number, first;  // of the thread and of the first one of its block
+        bool is_alone;           // its block is in no cluster
+        void become(Thread& me);
+    } reader_;
 
     // Reads of unwritten memory, by position in the code. If a thread writes to it later without waiting for the
     // reader, the race is the fault.

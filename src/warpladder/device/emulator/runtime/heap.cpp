@@ -23,7 +23,7 @@ void Checker::heap_free(void* memory) {
     uintptr_t low = uintptr_t(memory);
     if (current && heap_.erase(low)) {
         std::erase_if(views_, [&](const Region& region) { return region.low == low; });
-        std::fill_n(recent_, RECENT, nullptr);
+        std::fill_n(near_, PLACES, Near{});
         allocations.erase(low);
     }
     free(memory);

@@ -1,11 +1,11 @@
 // Runtime in one file, so that one call of the compiler builds it.
 #include "api.cpp"
 #include "atomics.cpp"
-#include "callouts.cpp"
 #include "copies.cpp"
 #include "happens_before.cpp"
 #include "values.cpp"
 #include "quick.cpp"
+#include "callouts.cpp"
 #include "checker.cpp"
 #include "counter.cpp"
 #include "explain.cpp"

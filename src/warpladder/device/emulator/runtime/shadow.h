@@ -25,7 +25,7 @@ class Lazy {
     void* at_;
 };
 
-struct Access {
+struct __attribute__((packed)) Access {
     uint32_t thread;        // in the grid, from 1; 0 for none
     uint32_t epoch, clock;  // time, by the block's barriers and by the thread's own clock
     uint32_t code;          // address in the module
@@ -39,7 +39,7 @@ constexpr int TILE = 6;       // a tile, until it has arrived: as above
 constexpr int ENGINE = 7;
 constexpr uint32_t ENGINES = 0x80000000u;
 
-struct Cell {
+struct alignas(64) Cell {  // a line of the cache
     uint32_t stamp;  // number of the block, or the launch, that the content is of
     uint8_t written;
     uint8_t use;  // of the value, in shared memory (values.cpp)
@@ -55,6 +55,8 @@ class Cells {
             cells_(static_cast<Cell*>(memory_.at())) {}
     unsigned grain() const { return 1u << shift_; }
     Cell& operator[](uintptr_t address) const { return cells_[(address >> shift_) - first_]; }
+    // Address that the cell of address 0 would have.
+    uintptr_t origin() const { return uintptr_t(cells_) - first_ * sizeof(Cell); }
 
   private:
     unsigned shift_;
@@ -73,6 +75,15 @@ struct Region {
     std::shared_ptr<Cells> cells;
     unsigned char* written = nullptr;  // a byte for each byte of global memory, counted from written_low
     uintptr_t written_low = 0;
+};
+
+// An array where an access was a short time ago.
+struct Near {
+    uintptr_t low = 0, bytes = 0;
+    uintptr_t cells = 0;  // address that the cell of address 0 would have
+    unsigned grain = 0;
+    Region* region = nullptr;
+    bool holds(uintptr_t address) const { return address - low < bytes; }
 };
 
 }  // namespace emu
