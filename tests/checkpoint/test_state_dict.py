@@ -98,9 +98,9 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "RMSprop": (
         (MLP, weights(), {"state": {}, "param_groups": [{"lr": 1, "alpha": 0.9, "momentum": 0}]}),
         CheckpointError,
-        "not of torch.optim.SGD, Adam or",
+        "not of torch.optim.SGD, Adam, AdamW or RMSprop",
     ),
-    "NAdam": ((MLP, weights(), adam(amsgrad=...)), CheckpointError, "not of torch.optim.SGD, Adam or AdamW"),
+    "NAdam": ((MLP, weights(), adam(amsgrad=...)), CheckpointError, "not of torch.optim.SGD, Adam, AdamW or RMSprop"),
     "amsgrad": ((MLP, weights(), adam(amsgrad=True)), ConfigError, "amsgrad, which Adam here does not have"),
     "Adam that maximizes": ((MLP, weights(), adam(maximize=True)), ConfigError, "maximize"),
     "betas that cannot be": ((MLP, weights(), adam(betas=(0.9, 1.0))), ConfigError, "betas wants two numbers"),
@@ -266,19 +266,25 @@ def together(*models):
     return [(a.params, b.params), *((a.slots[name], b.slots[name]) for name in a.slots)]
 
 
-@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
-def test_a_run_with_adam_goes_on_in_pytorch_and_back(torch, kind):
+BOTH_WAYS = [
+    wl.Adam(0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1),
+    wl.AdamW(0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1),
+    wl.RMSprop(0.01, alpha=0.9, eps=1e-6, weight_decay=0.1),
+    wl.RMSprop(0.01, alpha=0.9, eps=1e-6, momentum=0.5),
+]
+
+
+@pytest.mark.parametrize("kind", BOTH_WAYS, ids=lambda each: each.described())
+def test_a_run_with_an_optimizer_goes_on_in_pytorch_and_back(torch, kind):
     """Three epochs of one step here, and a fourth there, are four here; settings, counts and running means go both
     ways.
     """
     noise = data()
-    config = CONFIG.but(
-        batch_size=None, shuffle=False, optimizer=getattr(wl, kind)(0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1)
-    )
+    config = CONFIG.but(batch_size=None, shuffle=False, optimizer=kind)
     first, second = (wl.train(MLP, noise, config.but(epochs=epochs)) for epochs in (3, 4))
     net = module(torch)
     net.load_state_dict({name: torch.from_numpy(array) for name, array in first.state_dict().items()})
-    optimizer = getattr(torch.optim, kind)(net.parameters(), lr=1.0)
+    optimizer = getattr(torch.optim, type(kind).__name__)(net.parameters(), lr=1.0)
     saved = first.optimizer_state_dict()
     for entry in saved["state"].values():
         entry.update({name: torch.from_numpy(array) for name, array in entry.items()})

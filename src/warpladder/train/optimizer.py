@@ -14,13 +14,20 @@ from ..config import TrainConfig
 from ..data.convert import to_numpy
 from ..errors import CheckpointError, ConfigError
 from ..nets.params import param_slices, views
-from ..optimizers import SGD, Adam, AdamW, Optimizer
+from ..optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
 
 #: PyTorch's names of the common settings, with ours.
 _SETTINGS: dict[type[Optimizer], dict[str, str]] = {
     SGD: {"lr": "learning_rate", "momentum": "momentum", "weight_decay": "weight_decay", "nesterov": "nesterov"},
     Adam: {"lr": "learning_rate", "betas": "betas", "eps": "eps", "weight_decay": "weight_decay"},
     AdamW: {"lr": "learning_rate", "betas": "betas", "eps": "eps", "weight_decay": "weight_decay"},
+    RMSprop: {
+        "lr": "learning_rate",
+        "alpha": "alpha",
+        "eps": "eps",
+        "weight_decay": "weight_decay",
+        "momentum": "momentum",
+    },
 }
 
 #: Settings that only PyTorch has, and the values that switch them off; foreach and fused make no difference.
@@ -28,6 +35,7 @@ _OFF: dict[type[Optimizer], dict[str, Any]] = {
     SGD: {"dampening": 0, "maximize": False},
     Adam: {"amsgrad": False, "maximize": False, "decoupled_weight_decay": False},
     AdamW: {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True},
+    RMSprop: {"centered": False, "maximize": False},
 }
 
 
@@ -111,8 +119,10 @@ def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
     """Class of the optimizer with these settings; Adam and AdamW differ only by a setting of newer PyTorch versions."""
     if all(name in group for name in _SETTINGS[SGD]):
         return SGD
+    if all(name in group for name in (*_SETTINGS[RMSprop], "centered")):
+        return RMSprop
     if not all(name in group for name in (*_SETTINGS[Adam], "amsgrad")):
-        raise CheckpointError("optimizer is not of torch.optim.SGD, Adam or AdamW: its settings are others")
+        raise CheckpointError("optimizer is not of torch.optim.SGD, Adam, AdamW or RMSprop: its settings are others")
     decoupled = group.get("decoupled_weight_decay")
     if decoupled is None and group["weight_decay"]:
         raise CheckpointError(
@@ -124,7 +134,7 @@ def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
 
 
 def _updates(state: list[Mapping[str, Any]]) -> int:
-    """Number of updates of PyTorch's Adam, which counts them for each parameter."""
+    """Number of updates of PyTorch's Adam or RMSprop, which count them for each parameter."""
     counts = {float(entry.get("step", 0)) for entry in state}
     count = counts.pop() if len(counts) == 1 else -1.0
     if not (0 <= count < 2**53 and count == int(count)):

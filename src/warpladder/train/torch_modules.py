@@ -42,7 +42,7 @@ def from_torch(
         CrossEntropyLoss or another loss, of warpladder or of `torch.nn`; by default CrossEntropyLoss for a flat output,
         and MSELoss for images.
     optimizer : torch.optim.Optimizer, optional
-        SGD, Adam or AdamW over `module.parameters()`: its settings and state.
+        SGD, Adam, AdamW or RMSprop over `module.parameters()`: its settings and state.
     scale, classes : optional
         Parameters of `Model.from_state_dict`.
     name : str
