@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import check_estimator
@@ -139,6 +140,23 @@ def test_what_does_not_go_together_is_refused(case: str) -> None:
     settings, error, words = REFUSED[case]
     with pytest.raises(error, match=words):
         made(**settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("rung", ["numpy", "native"])
+def test_a_last_batch_of_one_sample_is_left_out(rung: str) -> None:
+    model = made(batch_norm=True, batch_size=32, rung=rung).fit(X[:321], Y[:321])
+    assert np.allclose(
+        model.loss_curve_, made(batch_norm=True, batch_size=32).fit(X[:320], Y[:320]).loss_curve_, rtol=1e-3
+    )
+    images = CNNClassifier([wl.Conv2d(out_channels=4, kernel_size=3), wl.BatchNorm2d()], max_iter=2, rung=rung)
+    assert images.fit(X[:201].reshape(-1, 8, 8), Y[:201]).n_iter_ == 2
+
+
+def test_a_sparse_matrix_is_made_dense_by_a_named_rung_alone() -> None:
+    sparse = csr_matrix(X)
+    assert made(batch_norm=True).fit(sparse, Y).loss_ == made(batch_norm=True).fit(X, Y).loss_
+    with pytest.raises(RungError, match=r"dense \(a named one does"):
+        made(batch_norm=True, rung="auto").fit(sparse, Y)
 
 
 def test_parts_of_a_schedule_are_refused() -> None:

@@ -165,6 +165,12 @@ def test_a_batch_of_one_is_refused_before_the_run(batch: int) -> None:
     assert "\n" not in str(caught.value)
     for config in (CONFIG.but(batch_size=13, drop_last=True), CONFIG.but(batch_size=None)):
         wl.train(NET, data(), config.but(epochs=1), rung="numpy")
+    for rung in ("numpy", "native"):
+        with (
+            find(rung).build(NET, CONFIG.but(batch_size=batch), start()) as trainer,
+            pytest.raises(DataError, match="a batch of 1 has no variance"),
+        ):
+            trainer.load(data())
 
 
 def test_images_may_come_one_by_one() -> None:

@@ -38,7 +38,8 @@ class MLPClassifier(RungPerceptron, Theirs):
         Probability that an output of a hidden layer is dropped in training, 0 to below 1.
     batch_norm : bool
         True normalises each hidden layer before its activation, as `BatchNorm1d`. `coefs_` and `intercepts_` have the
-        running statistics multiplied in, so that predictions are scikit-learn's.
+        running statistics multiplied in, so that predictions are scikit-learn's. A last batch of one sample, which has
+        no variance, is left out.
     weight_decay : float
         Above 0 solver="adam" is AdamW with this decay, as `torch.optim.AdamW` has it, and no penalty `alpha`.
     schedule : Schedule, str or None

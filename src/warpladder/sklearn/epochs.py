@@ -69,7 +69,7 @@ class Fit:
             order = Order(self.config.seed, before + epoch, samples, self.config.shuffle)
             with np.errstate(over="ignore", invalid="ignore"):
                 log = self.trainer.run(order, 0, steps)
-            self._note(float((log.loss * log.size).sum() / samples), samples)
+            self._note(float((log.loss * log.size).sum() / log.size.sum()), samples)
             if self.held is not None and self.held_x is not None:
                 with np.errstate(over="ignore", invalid="ignore"):
                     out = self.trainer.predict(self.held_x, 1.0)

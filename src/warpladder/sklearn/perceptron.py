@@ -221,7 +221,8 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
             )
         net = self._net(units)
         config = self._config(len(x), samples.mean_weight).but(
-            seed=int(self._random_state.randint(2**31 - 1)) if self.shuffle or net.is_random else 0
+            seed=int(self._random_state.randint(2**31 - 1)) if self.shuffle or net.is_random else 0,
+            drop_last=0 < len(x) % self._batch(len(x)) < net.least_batch,
         )
         rung = find(self.rung_)
         if (why := rung.unsupported(net, config)) is not None:
@@ -316,7 +317,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         if sample_weight is not None and not (np.min(sample_weight) >= 0 and np.any(sample_weight)):
             return "a weight of a sample is below 0, or all are 0"
         if not isinstance(x, np.ndarray) and self.rung == AUTO:
-            return "a rung would make the sparse matrix dense"
+            return "a rung would make the sparse matrix dense (a named one does)"
         return self._beyond_goals(y)
 
     def _no_optimizer(self) -> str | None:

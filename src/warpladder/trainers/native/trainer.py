@@ -105,7 +105,7 @@ class NativeTrainer(Trainer):
         return {"numbers": numbers, "indices": indices, "loss": np.zeros(shape), "correct": np.zeros(shape, np.int64)}
 
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         batch = self.config.batch(len(dataset.train_x))
         self._shares = BatchShares.of(self.net.loss, dataset, self.config)
         goal = dataset.has_targets, self._shares is not None
