@@ -164,4 +164,5 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "accuracy" in invoke("train", *own, "--label", "b", "--drop", "y", "--loss", "bce", "--lr", 1)
     assert "accuracy" in invoke("evaluate", kept, "--data", table)
     assert set(invoke("predict", kept, table).split()) <= {"yes", "no"}
-    assert all(0 <= float(value) <= 1 for value in invoke("predict", kept, table, "--proba").split())
+    heading, *lines = invoke("predict", kept, table, "--proba").split()
+    assert heading == "no,yes" and all(0 <= float(value) <= 1 for line in lines for value in line.split(","))

@@ -158,11 +158,14 @@ def _print_probabilities(model: Run, outputs: np.ndarray) -> None:
     """Print probabilities as CSV: a column for each class, a row for each sample."""
     import csv
 
+    import numpy as np
+
     from ..train.scoring import probabilities, sigmoid
 
-    if model.is_binary:
+    if model.is_binary and not len(model.classes_):
         _print_targets(model, sigmoid(outputs))
         return
+    chances = probabilities(np.hstack([0 * outputs, outputs]) if model.is_binary else outputs)
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(model.classes_.tolist())
-    table.writerows([f"{share:.6g}" for share in row] for row in probabilities(outputs).tolist())
+    table.writerows([f"{share:.6g}" for share in row] for row in chances.tolist())

@@ -100,8 +100,9 @@ def load(
             with opened(Path(name)) as reader:
                 kind = looks_like(reader.peek(300))
             raise DataError(
-                f"{name}: looks like {kind}; the file of a data set ends in .csv, .tsv, .txt (tables, gzipped or not), "
-                ".npz or .py"
+                f"{name}: looks like {kind}{' (unpack it first)' * kind.startswith('a tar')}; the file of a data set "
+                "ends in .csv, .tsv, .txt (tables, gzipped or not), .npz or .py, and images are a folder with one for "
+                "each class"
             )
         raise DataError(f"there is no data set {shown(name)}{meant}; there are {', '.join(NAMES)}")
     if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warpladder as wl
+from warpladder.cli import main
 from warpladder.data import table
 from warpladder.data.tables.load import read_frame, samples_of
 from warpladder.errors import DataError
@@ -153,3 +154,27 @@ def test_a_resumed_run_knows_the_columns_of_its_table(tmp_path, learnt):
     other = write(tmp_path / "other.csv", [str(n % 5) for n in range(60)], ";")
     with pytest.raises(wl.WarpladderError, match="belongs to another run"):
         wl.train(net, str(other), config.but(epochs=4), resume=kept)
+
+
+def test_an_archive_of_images_is_named(tmp_path):
+    import tarfile
+
+    (tmp_path / "cat.png").write_bytes(b"\x89PNG")
+    with tarfile.open(tmp_path / "pets.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "cat.png", "pets/cat.png")
+    with pytest.raises(
+        DataError, match=r"pets.tar.gz: looks like a tar archive \(unpack it first\).*a folder with one"
+    ):
+        wl.data.load(str(tmp_path / "pets.tar.gz"))
+
+
+def test_one_output_for_two_classes_has_a_column_for_each(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "t.csv", [str(n * n) for n in range(60)])
+    words = ["--label", "answer", "--loss", "bce", "--epochs", "1", "--rung", "numpy", "--checkpoint", "t.safetensors"]
+    assert main(["train", "mlp", "--data", "t.csv", *words]) == 0
+    capsys.readouterr()
+    assert main(["predict", "t.safetensors", "t.csv", "--proba"]) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading == "no,yes" and len(lines) == 60
+    assert all(abs(sum(map(float, line.split(","))) - 1) < 1e-5 for line in lines)
