@@ -560,3 +560,20 @@ def test_another_segment_of_a_layer_gets_all_of_its_arrays() -> None:
         assert before is not None and np.allclose(before, after, rtol=1e-4, atol=1e-6)
     moved = states[0].buffers
     assert moved is not None and not np.array_equal(moved, initial_buffers(net))
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_timing_leaves_the_state_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also running statistics, which the forward passes of timing move."""
+    monkeypatch.setattr(tuner, "WORTH", 1)
+    monkeypatch.setattr(tuner, "in_turn", lambda device, works: [1.0] * len(works))
+    layers = Conv2d(out_channels=4, kernel_size=3), BatchNorm2d(), ReLU(), Flatten(), Linear(out_features=3)
+    net = Net("normalised", (2, 6, 6), layers, CrossEntropyLoss())
+    drawn, device = case(net, CONFIG, seed=1, samples=10), EmulatedDevice()
+    device.hardware = "A"
+    trainer = GraphedTrainer(net, CONFIG, drawn.state, device, TABLE)
+    trainer.load(drawn.dataset)
+    assert trainer.tuned is not None and plan_cache.found
+    after, start = trainer.state(), drawn.state
+    assert np.array_equal(after.params, start.params) and np.array_equal(after.buffers_of(net), start.buffers_of(net))
+    trainer.close()

@@ -126,7 +126,10 @@ class GraphedTrainer(KernelTrainer):
         super()._load(dataset)
         start = perf_counter()
         assert self.chain is not None
+        running = None if self.buffers is None else self.buffers.download()
         self.tuned = tune(self.chain, self.table, below, stored, self.say)
+        if self.buffers is not None and running is not None:
+            self.buffers.upload(running)
         self.seconds["tune"] = perf_counter() - start
         return self.chain
 

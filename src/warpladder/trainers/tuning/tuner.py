@@ -36,7 +36,7 @@ def tune(
     it holds. Returns None if the device's times mean nothing, or no choice is worth timing.
 
     For fewer samples, in an epoch's last batch, the same segments are used with the cost model's tiles. Timing
-    overwrites activations and gradients, but not parameters, momentum and the log of steps.
+    overwrites activations, gradients and running statistics, but not parameters, momentum and the log of steps.
 
     table, below : table of the chain's segments, with their alternatives, and layers on the rung below.
     say : called when timing begins and ends.
