@@ -43,6 +43,7 @@ from warpladder.nets import (
     Layer,
     Linear,
     Loss,
+    MaxPool2d,
     MSELoss,
     Net,
     ReLU,
@@ -97,7 +98,17 @@ WINDOWS = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
-OTHERS = {"graph": CHAINS, "tensor": (WINDOWS,)}
+#: First convolutions by samples: a stride and a border, pools before and after activations, odd images.
+FRONT = Net(
+    "front", (3, 21, 19),
+    (
+        Conv2d(out_channels=5, kernel_size=5, stride=2, padding=2), Tanh(),
+        Conv2d(out_channels=9, kernel_size=4, padding=1), MaxPool2d(2), ReLU(),
+        Conv2d(out_channels=6, kernel_size=3, stride=2, padding=1, bias=False), Flatten(), Linear(out_features=10),
+    ),
+    CrossEntropyLoss(),
+)  # fmt: skip
+OTHERS = {"graph": (*CHAINS, FRONT), "tensor": (WINDOWS,)}
 
 #: Narrow chains for large batches, of bytes and of floats: most inputs, most outputs, tiles of each shape.
 MANY = 2_000

@@ -65,6 +65,12 @@ LARGE = (
     Flatten(), Linear(out_features=10),
 )  # fmt: skip
 
+#: First convolutions by samples, with a border, a stride, a pool before its activation, and one without a bias.
+STAGES = (
+    Conv2d(out_channels=3, kernel_size=5, padding=2), MaxPool2d(2), ReLU(),
+    Conv2d(out_channels=5, kernel_size=3, stride=2, padding=1, bias=False), Tanh(), Flatten(), Linear(out_features=10),
+)  # fmt: skip
+
 NETS = (
     nets.softmax((1, 9, 7)),
     nets.mlp((1, 9, 7)),
@@ -74,6 +80,7 @@ NETS = (
     Net("smooth", (1, 9, 7), SMOOTH, CrossEntropyLoss(label_smoothing=0.1)),
     Net("residual", (1, 9, 7), RESIDUAL, CrossEntropyLoss()),
     Net("summed", (1, 14, 13), SUMMED, CrossEntropyLoss()),
+    Net("stages", (1, 14, 13), STAGES, CrossEntropyLoss()),
     Net("large window", (2, 12, 13), LARGE, CrossEntropyLoss()),
     Net("huber", (6,), (Linear(out_features=5), Tanh(), Linear(out_features=6)), HuberLoss()),
 )

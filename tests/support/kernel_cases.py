@@ -153,8 +153,9 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "alternatives": _rivals,
     "below": lambda table: [],  # another table, whose segments are cases of their own rung
     "unit": lambda table: [],  # a word
-    # chains of any length, which tests/ops/test_small_chain.py holds to account
+    # chains of any length, which tests/ops/test_small_chain.py and test_small_convolutions.py hold to account
     "chains": lambda table: [],
+    "fronts": lambda table: [],
     # how a graph is recorded, which tests/trainers/test_interleave.py holds to account
     "interleaves_steps": lambda table: [],
 }

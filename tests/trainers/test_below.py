@@ -33,7 +33,7 @@ from warpladder.nets import (
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.tuning import plan_cache
-from warpladder.trainers.tuning.below import faster_below
+from warpladder.trainers.tuning.below import faster_below, mixtures
 
 NET = Net(
     "mixed",
@@ -82,7 +82,12 @@ PRODUCTS = ("gemm", "gemm_weights", "tiled", "thin")
 
 def on_graph(launch: Launch) -> bool:
     """True for a matrix product of the graph rung."""
-    return launch.kernel.source.path.stem in (*PRODUCTS, "short", "small_chain")
+    by_samples = "small_convolutions" in of_op(launch)
+    return by_samples or launch.kernel.source.path.stem in (*PRODUCTS, "short", "small_chain")
+
+
+def convolves(launch: Launch) -> bool:
+    return bool({"conv2d", "small_convolutions"} & set(of_op(launch)))
 
 
 def clock(slow: Callable[[Launch], bool]) -> Clockwork:
@@ -106,7 +111,7 @@ def test_the_division_with_the_shortest_step_is_chosen() -> None:
 
 
 def test_a_mix_is_chosen_where_some_layers_are_faster_below() -> None:
-    slow_linear = loaded(clock(lambda launch: (on_graph if "conv2d" in of_op(launch) else on_tensor)(launch)))
+    slow_linear = loaded(clock(lambda launch: (on_graph if convolves(launch) else on_tensor)(launch)))
     assert slow_linear.below and slow_linear.below != slow_linear.computing
     assert 8 in slow_linear.below and 3 not in slow_linear.below
     assert slow_linear.remark == "the kernels of the rung below compute layers 8, 10, faster than its own"
@@ -161,3 +166,11 @@ def test_every_division_trains_alike(net: Net, below: set[int]) -> None:
     np.testing.assert_allclose(trainer.state().params, reference.state().params, atol=3e-6)
     predicted = [each.predict(drawn.dataset.test_x, drawn.dataset.scale) for each in (trainer, reference)]
     np.testing.assert_allclose(predicted[0], predicted[1], atol=2e-5)
+
+
+def test_a_segment_of_several_layers_is_cut_where_others_begin() -> None:
+    """The rung below has layers 0 to 5 in one segment, which is slower; this rung has three segments for them."""
+    every, front = frozenset(range(8)), frozenset(range(6))
+    own, below = [(0, 3.0), (2, 1.0), (4, 1.0), (6, 2.0)], [(0, 9.0), (6, 1.0)]
+    assert mixtures(every, front, own, below) == [{6, 7}, {0, 1, 6, 7}, {0, 1, 2, 3, 6, 7}]
+    assert mixtures(every, frozenset(), own, below) == [{6, 7}]

@@ -192,7 +192,8 @@ class KernelTable:
     """Table of the segments of a rung.
 
     segments : by the types of consecutive nodes.
-    chains : segments of the last nodes, whatever their number, for those that the one of `segments` does not take.
+    fronts, chains : segments of the first nodes and of the last ones, whatever their number, for those that the one of
+    `segments` does not take.
     update : the optimizer's step on all parameters that no segment updates.
     accumulate : sum of gradients, for batches in slices.
     alternatives : other segments for layers with parameters; a tuner compares their times with those of `segments`.
@@ -209,6 +210,7 @@ class KernelTable:
     interleaves_steps: bool = False
     below: KernelTable | None = None
     chains: tuple[type[Segment], ...] = ()
+    fronts: tuple[type[Segment], ...] = ()
 
     def with_files(self, net: Net) -> KernelTable:
         """Table with segments for the net's layers that no table lists, from `cuda.py` next to their classes."""
@@ -229,7 +231,8 @@ class KernelTable:
 
     def takes(self, kinds: tuple[type, ...], part: Subgraph) -> type[Segment] | None:
         """Segment that computes nodes of these types, or None."""
-        listed = (self.segments.get(kinds), *(self.chains if part.turns else ()))
+        fronts, chains = self.fronts if part.gathers else (), self.chains if part.turns else ()
+        listed = self.segments.get(kinds), *fronts, *chains
         return next((kind for kind in listed if kind is not None and kind.takes(part)), None)
 
     def cut(self, chain: Subgraph) -> Cut | None:
@@ -258,12 +261,14 @@ class KernelTable:
         tables = (self,) if self.below is None else (self, self.below)
         longest = max(len(kinds) for table in tables for kinds in table.segments)
         ends = {len(kinds)} if any(table.chains for table in tables) else set()
+        most = len(kinds) if any(table.fronts for table in tables) else longest  # of the first segment
         best: list[Cut | None] = [[], *([None] * len(kinds))]
         for first in range(len(kinds)):
             before = best[first]
             if before is None:
                 continue
-            for last in sorted(ends | {*range(first + 1, min(first + longest, len(kinds)) + 1)}):
+            reach = longest if first else most
+            for last in sorted(ends | {*range(first + 1, min(first + reach, len(kinds)) + 1)}):
                 part = chain.part(first, last)
                 table = self.of(part, below)
                 segment = None if table is None or part.flattens else table.takes(kinds[first:last], part)

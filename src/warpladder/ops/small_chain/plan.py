@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ...device import Limits
 from ..engine.kernels import ceil_div
+from ..linear import short_gradients
 
 THREADS = 256
 #: Most samples.
@@ -22,8 +23,9 @@ PARTS, GROUP = (1, 2, 3, 4, 6, 8), 16
 BLOCK_BYTES, ALL_BYTES, MULTIPLY_ADDS = 40, 1400, 90
 #: Cycles that a layer takes next to its arithmetic, and those of a launch of its own in a graph.
 LAYER_CYCLES, LAUNCH_CYCLES = 400, 4000
-#: Share of these launches that a plan with layers in pieces may take, because no measurement was fitted to it.
-DIVIDED = 0.6
+#: Of a plan with layers in pieces, fitted to five nets on an H100 (docs/notes/graph.md): cycles before its first pass,
+#: those that it takes for one that is estimated; and further launches of a layer too large for `short_gradients`.
+PIECES_CYCLES, PIECES, FURTHER = 19_000, 2.1, 9
 
 
 def padded(width: int) -> int:
@@ -114,8 +116,11 @@ def planned(
     best = fastest(widths, n, limits, has_dx, further)
     if best is None:
         return None
-    most = LAUNCH_CYCLES * max(launches, 2 * len(widths) - 3 + has_dx)
-    return best if cycles(best, n, limits) <= (DIVIDED * most if best.is_divided else most) else None
+    passes, taken = max(launches, 2 * len(widths) - 3 + has_dx), cycles(best, n, limits)
+    if best.is_divided:
+        large = sum(not short_gradients.fits(limits, n, *layer) for layer in pairwise(widths))
+        taken, passes = PIECES_CYCLES + PIECES * taken, passes + FURTHER * large
+    return best if taken <= LAUNCH_CYCLES * passes else None
 
 
 def cycles(plan: ChainPlan, n: int, limits: Limits) -> float:

@@ -16,6 +16,7 @@ from ..linear.stem import ShortStem
 from ..residual.fused import CHAINS as ADDED
 from ..residual.fused import FusedSum
 from ..small_chain.chain import SmallChain
+from ..small_convolutions.chain import SmallConvolutions
 from ..thin_chain.chain import ThinChain
 from ..thin_chain.head import ThinHead
 from . import gemm, tiled
@@ -41,5 +42,6 @@ TABLE = replace(
         (Gather, Linear, ReLU, Linear, CrossEntropyLoss): ThinChain,
     },
     chains=(SmallChain,),
+    fronts=(SmallConvolutions,),
     alternatives=(Tiled,),
 )

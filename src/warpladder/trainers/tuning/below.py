@@ -38,6 +38,7 @@ def fastest_division(every: Layers, bind: Callable[[Layers], Chain], step_second
     own: Layers = frozenset()
     found: dict[Layers, float] = {}
     times: list[Times] = []
+    front: Layers = frozenset()
     for below in (own, every):
         try:
             chain = bind(below)
@@ -47,7 +48,11 @@ def fastest_division(every: Layers, bind: Callable[[Layers], Chain], step_second
             continue
         found[below] = step_seconds()
         times.append(segment_seconds(chain))
-    if len(times) == 2 and (mix := faster_below(every, *times)) not in found:
+        front = _front(chain)
+    mixes = mixtures(every, front, *times) if len(times) == 2 else []
+    for mix in mixes:
+        if mix in found:
+            continue
         try:
             bind(mix)
             found[mix] = step_seconds()
@@ -88,6 +93,22 @@ def faster_below(every: Layers, own: Times, below: Times) -> Layers:
         if theirs < mine * (1 - MARGIN):
             out |= layers
     return frozenset(out)
+
+
+def _front(chain: Chain) -> Layers:
+    """Layers of a first segment that has several with parameters, and not the loss."""
+    first = chain.segments[0]
+    several = first.subgraph.gathers and not first.subgraph.turns and len(first.operands.params) > 2
+    return frozenset(first.subgraph.layers_at) if several else frozenset()
+
+
+def mixtures(every: Layers, front: Layers, own: Times, below: Times) -> list[Layers]:
+    """Divisions worth timing: the faster segments on the rung below; and these with some layers of its `front` there
+    and the others on this rung, cut where a segment of this rung begins.
+    """
+    mix = faster_below(every, own, below)
+    inside = [start for start, _ in own[1:] if start in front]
+    return [mix, *(mix - front | {n for n in every if n < start} for start in inside)]
 
 
 def division_key(hardware: str, *what: object) -> str:
