@@ -16,8 +16,9 @@ FEWEST = 1025
 SHAPES, STAGES = ((64, 4), (64, 8), (32, 8)), 3
 #: Most steps of 16 inputs of a warp, whose sums stay in the tensor cores; most outputs of a layer.
 STEPS, WIDTH = 8, 64
-#: Most registers of a thread for sums of gradients and numbers of a sample, and where two blocks are resident.
-HELD, HALF = 160, 64
+#: Most registers of a thread for sums of gradients and numbers of a sample, and where two blocks are resident; then
+#: most for the numbers of a sample alone.
+HELD, HALF, NARROW = 160, 64, 24
 #: Bytes of a block's shared memory next to what is planned: the system's, barriers, sums of losses.
 RESERVED = 2048
 
@@ -86,7 +87,7 @@ def planned(widths: tuple[int, ...], small: int, n: int, is_bytes: bool, limits:
         found = _placed(widths, rows, splits, _pitch(steps, is_bytes), shares * small)
         if found["end"] <= limits.shared_opt_in - RESERVED:
             shared = found.pop("end")
-            two = held <= HALF and 2 * (shared + RESERVED) <= limits.shared_per_multiprocessor
+            two = held <= HALF and rows_held <= NARROW and 2 * (shared + RESERVED) <= limits.shared_per_multiprocessor
             places = tuple(found.items())
             return PassPlan(widths, rows, splits, _pitch(steps, is_bytes), places, shared, shares, pairs, 1 + two)
     return None
