@@ -112,3 +112,10 @@ def test_keys_outside_32_bits_are_refused(seed, epoch, n):
 def test_positions_outside_are_refused(first, last):
     with pytest.raises(IndexError, match="outside an order of 10"):
         Order(0, 0, 10).indices(first, last)
+
+
+@pytest.mark.parametrize("n", [1, 2, 97, 70_001])
+def test_a_sample_is_found_at_its_position(n: int) -> None:
+    for order in (Order(7, 3, n), Order(7, 3, n, shuffle=False)):
+        for position in {0, n // 2, n - 1}:
+            assert order.position(order[position]) == position

@@ -70,7 +70,7 @@ RUNGS = {
     "torch": 3, "torch:precision=fp64": 1, "naive:device=emulated": 1, "tiled:device=emulated": 1,
     "gemm:device=emulated": 1, "graph:device=emulated": 1, "persistent:device=emulated": 1,
     "tensor:device=emulated": 1, "tensor:device=emulated:precision=tf32": 1, "tensor:device=emulated:precision=bf16": 1,
-    "tensor:device=emulated:precision=fp16": 1,
+    "tensor:device=emulated:precision=fp16": 1, "jax": 3,
 }  # fmt: skip
 OPTIMIZERS = (
     SGD(1e-2), SGD(1e-2), SGD(1e-3, momentum=0.9), SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3),
@@ -104,9 +104,11 @@ class Draw:
         net, config = self.net, self.config
         layers = " ".join(map(str, net.layers))
         data = "no data" if self.data is None else f"{len(self.data.train_x)} {self.data.train_x.dtype}"
-        kind = f"{net.in_shape} {layers} {type(net.loss).__name__}"
+        data += "" if self.data is None or self.data.train_weight is None else " with weights"
+        kind = f"{net.in_shape} {layers} {net.loss}"
         options = (
             f"batch {config.batch_size or 'full'}, {config.optimizer}, {config.schedule}, clip {config.clip_value}"
+            f" or norm {config.clip_norm}{', full batches' * config.drop_last}"
         )
         return f"draw {self.number}: {self.rung.name}, {kind}, {options}, losses every {config.loss_every}, {data}"
 
@@ -126,7 +128,10 @@ def drawn(number: int, rungs: dict[str, int]) -> Draw | None:
     net, config = drawn_net(rng), drawn_config(rng)
     samples = int(np.exp(rng.uniform(0, np.log(3000))))
     data = drawn_data(rng, net, samples) if rng.integers(3) else None
+    net, config, data = with_seldom_settings(np.random.default_rng([number, 40]), net, config, data)
     batch = config.batch(samples if data else 97)
+    if batch == 1 and net.normalizes:
+        return None
     most = min(EMULATED_FLOPS if "emulated" in rung.name else FLOPS, rung.proof_flops)
     if net.train_flops * batch > most or rung.unsupported(net, config) is not None:
         return None
@@ -231,6 +236,27 @@ def drawn_config(rng: np.random.Generator) -> TrainConfig:
         clip_value=None if rng.integers(4) else float(10 ** rng.uniform(-4, 1)),
         loss_every=1 if rng.integers(5) else int(rng.integers(2, 5)),
     )  # fmt: skip
+
+
+def with_seldom_settings(
+    rng: np.random.Generator, net: Net, config: TrainConfig, data: Dataset | None
+) -> tuple[Net, TrainConfig, Dataset | None]:
+    """The same, in some draws with settings of the loss, weights of samples, a clipped norm, or no partial batch."""
+    loss: Loss = net.loss
+    if isinstance(loss, CrossEntropyLoss) and not rng.integers(3):
+        weight = tuple(np.exp2(rng.uniform(-3, 3, net.out_shape[0])).tolist()) if rng.integers(2) else None
+        loss = CrossEntropyLoss(weight, float(rng.uniform(0.01, 0.4)) if rng.integers(3) else 0.0)
+    elif isinstance(loss, HuberLoss):
+        loss = HuberLoss(float(np.exp2(rng.uniform(-4, 3))))
+    elif isinstance(loss, BCEWithLogitsLoss) and not rng.integers(3):
+        loss = BCEWithLogitsLoss((float(np.exp2(rng.uniform(-3, 3))),))
+    if config.clip_value is None and not rng.integers(4):
+        config = config.but(clip_norm=float(10 ** rng.uniform(-3, 1)))
+    config = config.but(drop_last=not rng.integers(6))
+    if data is not None and not rng.integers(4):
+        weights = np.exp2(rng.uniform(-4, 4, len(data.train_x))).astype(np.float32)
+        data = data.but(train_weight=weights)
+    return replace(net, loss=loss), config, data
 
 
 def drawn_data(rng: np.random.Generator, net: Net, samples: int) -> Dataset:

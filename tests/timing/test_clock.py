@@ -12,6 +12,7 @@ from clock_answers import (
     AnswersAheadOfTheClock,
     KeepsItsAnswers,
 )
+from clock_elsewhere import ELSEWHERE_CHEATS, ELSEWHERE_HONEST
 from clock_hooks import HOOK_CHEATS, HOOK_HONEST
 from clock_programs import CHEATS, HONEST, IMPOSSIBLE, FullBatchAhead, Program, WrongWhere
 
@@ -34,10 +35,11 @@ REPEATS = 3
 BY_DAY = 2  # programs with hooks that scripts/test runs, of either kind
 HOOKED = [
     pytest.param(*each, marks=[pytest.mark.slow] * (number >= BY_DAY))
-    for number, each in enumerate(HOOK_CHEATS.items())
+    for number, each in enumerate((HOOK_CHEATS | ELSEWHERE_CHEATS).items())
 ]
 HONEST_HOOKED = [
-    pytest.param(each, marks=[pytest.mark.slow] * (number >= BY_DAY)) for number, each in enumerate(HOOK_HONEST)
+    pytest.param(each, marks=[pytest.mark.slow] * (number >= BY_DAY))
+    for number, each in enumerate((*HOOK_HONEST, *ELSEWHERE_HONEST))
 ]
 
 

@@ -120,12 +120,27 @@ class Order:
     def __getitem__(self, position: int) -> int:
         return int(self.indices(position, position + 1)[0])
 
+    def position(self, sample: int) -> int:
+        """Position of a sample index in the order: the network backwards."""
+        x = np.array([sample], np.uint32)
+        while self.shuffle and (x := self._backwards(x))[0] >= self.n:
+            pass
+        return int(x[0])
+
     def _network(self, x: np.ndarray) -> np.ndarray:
         h = np.uint32(self.half_bits)
         mask = np.uint32((1 << self.half_bits) - 1)
         left, right = x >> h, x & mask
         for key in self.keys:
             left, right = right, left ^ (mix32_array(right ^ key) & mask)
+        return (left << h) | right
+
+    def _backwards(self, x: np.ndarray) -> np.ndarray:
+        h = np.uint32(self.half_bits)
+        mask = np.uint32((1 << self.half_bits) - 1)
+        left, right = x >> h, x & mask
+        for key in self.keys[::-1]:
+            left, right = right ^ (mix32_array(left ^ key) & mask), left
         return (left << h) | right
 
 

@@ -99,6 +99,11 @@ class Constant(Schedule):
 
         return np.full(len(done), rate)
 
+    def rates(self, rate: float, first: int, last: int, steps: int, epochs: int) -> np.ndarray:
+        import numpy as np
+
+        return np.full(last - first, float(rate)) if self.steady else super().rates(rate, first, last, steps, epochs)
+
 
 @dataclass(frozen=True)
 class StepDecay(Schedule):

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..machine.precision import Precision, named
-from ..nets import CrossEntropyLoss, ElementLoss, Net
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, ElementLoss, Net
 from ..nets.params import param_slices
 from ..ops.loss import reference as losses
 from ..ops.update import reference as update
@@ -186,7 +186,12 @@ def slope_errors(
         rounding = _roundings(net, out, precision)
         return share * (ROUNDINGS * precision.roundoff * (p * every + q) + 2 * p * (1 - p) * every * rounding)
     size = out[0].size if len(out) else 1
-    return np.broadcast_to(share * (losses.curvature(net.loss) * _roundings(net, out, precision) / size), out.shape)
+    errors = losses.curvature(net.loss, out) * _roundings(net, out, precision)
+    if isinstance(net.loss, BCEWithLogitsLoss):  # a program may subtract t from p, as PyTorch does
+        most = max((1.0, *(net.loss.pos_weight or ())))
+        p = losses.slopes(net.loss, out, np.zeros(out.shape)) * size
+        errors = errors + ROUNDINGS * precision.roundoff * most * (p + target.reshape(out.shape))
+    return np.broadcast_to(share * (errors / size), out.shape)
 
 
 def of_residuals(
@@ -200,6 +205,9 @@ def of_residuals(
     net, out = reference.net, entering[-1]
     errors = slope_errors(net, out, target, precision, np.full(len(out), 1 / len(out)))
     off = float(_roundings(net, out, precision)) * float(np.abs(losses.backward(net.loss, out, target)).sum())
+    if isinstance(net.loss, BCEWithLogitsLoss):  # a program may add x and -x, as PyTorch does
+        most = max((1.0, *(net.loss.pos_weight or ())))
+        off += ROUNDINGS * precision.roundoff * most * float(np.abs(out).mean())
     return spread(reference, entering, errors, rng, places), off
 
 

@@ -47,6 +47,8 @@ VISIBLE = 1 / 16  # share of an update that a visible setting changes
 # settings of optimizers that may be too small to show, and the value at which each has no effect
 SMALL = {"weight_decay": 0.0, "eps": 1e-30}
 HIGH_RATE = 2.0**40  # rate at which an update is looked for: at a low one a sum with the weight rounds it away
+WEAK = 17, 20  # powers of two by which an update is smaller than its tensor at a low rate
+AROUND = 0.97, 64.0  # the limit of a norm, as a share of it: just reached, and far away
 LEAST_RATE = 64.0  # rate at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
@@ -229,7 +231,7 @@ class Cases:
 
     def _last_steps(self, order: Order) -> list[int]:
         """Numbers of the step with the last stored sample, of a random step, and of the last step of the epoch."""
-        position = int(np.flatnonzero(order.indices(0, order.n) == order.n - 1)[0])
+        position = order.position(order.n - 1)
         last = self.config.steps(order.n) - 1
         drawn = int(self.rng.integers(last + 1))
         return sorted({min(position // self.config.batch(order.n), last), drawn, last})
@@ -303,6 +305,25 @@ class Cases:
         for name in small:
             config = _raised(config, name, step)
         return config
+
+    def around_norm(self, case: ReferenceCase) -> list[TrainConfig]:
+        """Settings of `strong` that clip the first step's norm a little, and not at all; none without clipping."""
+        if self.config.clip_norm is None:
+            return []
+        norm, config = float(np.linalg.norm(case.steps[0].gradient)), self.strong(case.steps)
+        return [config.but(clip_norm=share * norm) for share in AROUND] if norm > 0 else []
+
+    def weak(self, case: ReferenceCase) -> TrainConfig:
+        """Settings with a rate at which the first step's update of a tensor is 2^-17 to 2^-20 of it."""
+        step, high = case.steps[0], self.config.but(learning_rate=HIGH_RATE)
+        weights, updates = (views(self.net, a) for a in (step.params, step.after(high)[0] - step.params))
+        ratios = [
+            HIGH_RATE * float(np.linalg.norm(weights[name]) / np.linalg.norm(update))
+            for name, update in updates.items()
+            if np.any(update) and np.any(weights[name]) and name not in cancelled_biases(self.net)
+        ]
+        rate = self.rng.choice(ratios or [1.0]) * 2.0 ** -self.rng.uniform(*WEAK)
+        return self.config.but(learning_rate=float(rate))
 
 
 def _raised(config: TrainConfig, name: str, step: ReferenceStep) -> TrainConfig:

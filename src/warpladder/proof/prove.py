@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 from ..data.dataset import Dataset
 from .calls import check_calls, check_history, reach_of
 from .context import ProofContext
 from .non_finite import check_non_finite
 from .prediction_checks import check_more_predictions, check_predictions
-from .repeat_checks import check_repeats, check_states
+from .repeat_checks import check_like_states, check_repeats, check_states, check_worn
 from .step_checks import check_case, check_extremes, check_like_data
 
 #: The checks without which no proof passes.
@@ -42,6 +43,10 @@ def prove(context: ProofContext) -> None:
     for case in (cases.exact, late):
         if (visible := cases.visible(case)) is not None:
             check_case(context, context.make(visible, case.steps[0].state), case, built=True)
+    for config in cases.around_norm(cases.floats):
+        check_case(context, context.make(config, cases.floats.steps[0].state), cases.floats, built=True)
+    once = replace(cases.exact, steps=cases.exact.steps[:1])
+    check_case(context, context.make(cases.weak(once), once.steps[0].state), once, built=True)
     if (ended := cases.ended()) is not None:
         config, case = ended
         check_case(context, context.make(config, case.steps[0].state), case, built=True)
@@ -55,6 +60,8 @@ def prove(context: ProofContext) -> None:
     check_case(context, own, cases.exact)
     second, pace = check_repeats(context, own, strong, cases.exact, cases.floats)
     check_states(context, own, cases.exact)
+    check_like_states(context, own, second, cases.stored)
+    check_worn(context, own, cases.exact)
     context.reach = context.reach or reach_of(context, pace)
     check_calls(context, own, second, cases.source, context.reach)
     check_more_predictions(context, own, cases.stored)

@@ -8,11 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.order import Order
+from ..nets.params import buffer_views, views
 from ..trainers.base import State, StepLog
-from .bounds import update_bounds
+from .bounds import output_bound, output_scale, update_bounds
 from .cases import same_batch
 from .context import GuardedTrainer, ProofContext, pairs, spoil
 from .reference_cases import ReferenceCase
+
+WORN = 256  # rounds of calls, at most, after which a step must still give the same bits
+WORN_SHARE = 0.015  # share of the proof's seconds that they may add
+FEW = 3  # samples that are predicted
 
 
 def check_repeats(
@@ -135,6 +140,65 @@ def check_states(context: ProofContext, own: GuardedTrainer, case: ReferenceCase
     again = own.run(case.order, 0, 1)
     what = "a step, and one after a caller had overwritten what state() gave,"
     check_equal(context, "copy", what, (again, log), own, end)
+
+
+def check_worn(context: ProofContext, own: GuardedTrainer, case: ReferenceCase) -> None:
+    """Check that steps and outputs are the same after many calls of each kind, in a small share of the seconds."""
+    if not context.bitwise:
+        return
+    until = time.perf_counter() + WORN_SHARE * (context.cases.seconds + time.perf_counter() - context.began)
+    own.load(case.dataset)
+    x, scale = case.dataset.train_x[:1].copy(), case.dataset.scale
+    first: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for number in range(WORN):
+        wanted = case.steps[number % len(case.steps)]
+        own.set_state(wanted.state)
+        out = own.predict(x, scale)
+        own.run(case.order, wanted.step, wanted.step + 1)
+        own.state()
+        params = own.state().params
+        held = first.setdefault(wanted.step, (out.copy(), params.copy()))
+        for name, got, then in zip(("outputs", "parameters"), (out, params), held, strict=True):
+            context.ledger.same("repeat", f"{name} of a step, and of one after {number} rounds of calls,", got, then)
+        if number >= len(case.steps) and time.perf_counter() > until:
+            break
+
+
+def check_like_states(
+    context: ProofContext, own: GuardedTrainer, second: GuardedTrainer, case: ReferenceCase
+) -> None:  # fmt: skip
+    """Check a state that is nearly that before it: most numbers have changed places within their tensor, so that its
+    ends and sums are the same. A trainer that comes from another state makes the same step.
+    """
+    start, order, net = case.steps[0].state.copied(context.element), case.order, context.net
+    x, scale = case.dataset.train_x[:FEW].copy(), case.dataset.scale
+    like = start.copied()
+    flats = (like.params, *like.slots.values())
+    tensors = [tensor for flat in flats for tensor in views(net, flat).values()]
+    if like.buffers is not None:
+        tensors += buffer_views(net, like.buffers).values()
+    for tensor in tensors:
+        flat = tensor.reshape(-1)
+        flat[1:-1] = flat[1:-1][::-1].copy()
+    ends, outputs = [], []
+    for trainer, before in ((second, start.but(params=-start.params)), (own, start)):
+        trainer.load(case.dataset)
+        trainer.set_state(before)
+        trainer.predict(x, scale)
+        trainer.run(order, 0, 1)
+        trainer.set_state(before)
+        trainer.predict(x, scale)
+        trainer.set_state(like)
+        outputs.append(trainer.predict(x, scale))
+        ends.append((trainer.run(order, 0, 1), context.state(trainer, "after a step from a like state").copied()))
+    (log, end), (own_log, _) = ends
+    what = "a step from a state, and one from it after one with the same ends of tensors,"
+    check_equal(context, "rebuild", what, (own_log, log), own, end)
+    if context.bitwise:
+        context.ledger.same("predict", f"outputs before {what}", outputs[1], outputs[0])
+    elif np.all(np.isfinite(outputs[0])):
+        bounds, scales = {"the output": output_bound(net, context.cases.precision)}, output_scale(outputs[0])
+        context.ledger.near("predict", what, {"the output": (outputs[1], outputs[0])}, bounds, {"the output": scales})
 
 
 def check_equal(

@@ -18,7 +18,7 @@ from .context import GuardedTrainer, ProofContext, pairs
 from .extremes.magnitudes import KINDS
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
-from .whole_batches import buffer_bounds, judged
+from .whole_batches import buffer_bounds, judged, rest_of
 
 #: Largest loss of a sample that is compared where a peer declares deviations: some count rarer labels as so rare.
 COUNTED = 15.0
@@ -179,13 +179,14 @@ def check_like_data(context: ProofContext, trainer: GuardedTrainer, case: Refere
 def _check_weightless(context: ProofContext, trainer: GuardedTrainer, data: Dataset, state: State) -> None:
     """Check a step whose samples all have a weight of 0: their mean is 0."""
     batch = context.cases.batch
-    some = np.arange(batch + 1) % len(data.train_x)
-    weight = np.zeros(batch + 1, np.float32)
+    n = batch + rest_of(context.net, batch, 1)
+    some = np.arange(n) % len(data.train_x)
+    weight = np.zeros(n, np.float32)
     weight[-1] = 1
     y = data.train_y
     trainer.load(data.but(train_x=data.train_x[some], train_y=None if y is None else y[some], train_weight=weight))
     trainer.set_state(state)
-    log = trainer.run(Order(0, context.cases.epoch_with_loss(1), batch + 1, shuffle=False), 0, 1)
+    log = trainer.run(Order(0, context.cases.epoch_with_loss(1), n, shuffle=False), 0, 1)
     where = "a batch of samples whose weights are 0"
     context.ledger.holds("loss", log.loss[0] == 0, f"loss: {log.loss[0]:g} for {where}")
     finite = np.all(np.isfinite(context.state(trainer, where).params))

@@ -104,10 +104,12 @@ def slopes(loss: Loss, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(FUNCTIONS[type(loss)][1](loss, x, y) / max(1, x[0].size))
 
 
-def curvature(loss: Loss) -> float:
-    """Lipschitz constant of f', the derivative of a loss by element: the largest |f''|."""
+def curvature(loss: Loss, x: np.ndarray) -> np.ndarray | float:
+    """Largest |f''| of a loss by element, f for outputs x near these and any target: of BCEWithLogitsLoss for each
+    output, else one number.
+    """
     if isinstance(loss, BCEWithLogitsLoss):
-        return max((1.0, *(loss.pos_weight or ()))) / 4
+        return max((1.0, *(loss.pos_weight or ()))) * sigmoid(x) * sigmoid(-x)
     return {MSELoss: 2.0, HuberLoss: 1.0, L1Loss: 0.0}[type(loss)]
 
 

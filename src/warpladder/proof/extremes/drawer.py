@@ -42,9 +42,9 @@ from ..samples import Rescaled, SampleSource
 from ..suited_samples import TooManyKinks, Unfit
 from ..verdict import distance
 from ..whole_batches import LEAST, judged, whole_step
-from ..witness import plain_gradients
+from ..witness import amplified_errors, plain_gradients
 from .magnitudes import KINDS, magnified
-from .sharp import sharpened, small_share
+from .sharp import decided, sharpened, small_share
 from .steep import steepened
 
 LARGEST = 16  # samples in a batch, all of them extreme
@@ -54,6 +54,7 @@ POWERS = 5, 12  # powers of two by which pixels are scaled
 MORE_POWERS = 20, 30  # where an optimizer squares no gradient: the more, the smaller are the cuts that show
 INSIDE = 15, 20  # powers of two by which numbers inside the net are scaled
 FEW_POWERS = 2, 4  # in a format coarser than fp32
+BINARY = "mixed", "learnt"  # kinds of a binary loss
 UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
 #: Layers whose output is scaled as their input and biases are, by a power of two exactly.
 HOMOGENEOUS = (
@@ -95,7 +96,8 @@ class ExtremesDrawer:
         """Kinds of extremes that the net has. has_targets : False for labels and for inputs that are targets."""
         joins = any(at <= self.first or i > self.last for i, at in self.net.skips.stored.items())
         if self.net.normalizes:  # a sample far from the others would change theirs
-            return [] if joins or self.first == self.last else ["large inside", "small inside"]
+            steep = ["steep"] if self.before else []
+            return steep if joins or self.first == self.last else [*steep, "large inside", "small inside"]
         is_linear = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
         kinds = ["steep"] if self.before else []
         if self.first != self.last and not joins:
@@ -108,6 +110,8 @@ class ExtremesDrawer:
             sizes = ["tiny", "huge"] if has_targets or not self.is_binary else ["tiny"]  # else targets leave 0 to 1
             is_smooth = isinstance(self.net.loss, MSELoss | HuberLoss)
             uneven = ["uneven"] if has_targets and is_smooth and self.maker.config.batch_size != 1 else []
+            if self.is_binary and has_targets and self._ends_in_logits():
+                kinds += ["mixed", *(["learnt"] if self.maker.plain and not self.coarse else [])]
             return [*kinds, *uneven, *(sizes if can_scale else [])]
         kinds += ["faint"] * (not joins)
         if not is_linear:
@@ -129,6 +133,8 @@ class ExtremesDrawer:
                 found = self._sharpened(kind, attempt, source)
             elif kind == "uneven":
                 found = self._uneven(attempt, source)
+            elif kind in BINARY:
+                found = self._decided(kind, attempt, source)
             else:
                 found = self._scaled_case(kind, attempt, source)
             if found is None:
@@ -186,6 +192,24 @@ class ExtremesDrawer:
         places = places_in(self.net, order, 0, len(x))
         out = reference.activations(pixels(x, source.scale).astype(np.float64), places)[-1].reshape(y.shape)
         return (state, x, (out + (y - out) * share).astype(y.dtype), entering, order), source.scale
+
+    def _ends_in_logits(self) -> bool:
+        """True if the last layer is trained and has a bias."""
+        places = param_slices(self.net)
+        return self.last == len(self.net.layers) - 1 and len(places[-1].shape) == 1
+
+    def _decided(self, kind: str, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
+        """Samples, and their scale, of a binary loss: large logits and targets of 0 and 1, some of which they miss; or,
+        if "learnt", all nearly met.
+        """
+        drawn = self._samples(("plain", attempt, 1.0), source, State(self.trained))
+        if drawn is None:
+            return None
+        state, x, y, entering, order = drawn
+        reference, places = ReferenceTrainer(self.net, self.maker.config, state), places_in(self.net, order, 0, len(x))
+        out = reference.activations(pixels(x, source.scale).astype(np.float64), places)[-1]
+        state, target = decided(self.net, kind, state, out, self.rng)
+        return (state, x, target.reshape(y.shape).astype(y.dtype), entering, order), source.scale
 
     def _scaled_case(self, kind: str, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
         """Samples, and their scale, whose squared errors are near zero, or huge."""
@@ -307,11 +331,15 @@ class ExtremesDrawer:
             for name in judged(net, maker.config)
         ):
             return None  # a division by the root of a gradient's squares is far from linear in its error
+        gradients = []
         for found_loss, found, reserve in plain_gradients(net, data, state.params, precision, places):
+            gradients.append(found)
             if not abs(found_loss - loss) * reserve <= allowed:
                 return None
             for name, tensor in views(net, found).items():
                 scale = np.abs(wanted[name]) + unsure[name] / bounds[name]
                 if not distance(tensor, wanted[name], scale) * reserve <= bounds[name]:
                     return None
-        return maker.with_slots(step)
+        step = maker.with_slots(step)
+        amplifies = not maker.plain and amplified_errors(net, maker.config, step, gradients, precision)
+        return None if amplifies else step

@@ -13,6 +13,7 @@ from ...trainers.base import State
 from ..bounds import update_bounds
 
 LEVELS = {"nearly learnt": (1e-3, 1e-1), "learnt": (1e-6, 1e-5)}  # losses of samples
+MET = 4.0  # times that loss of each output of a binary loss, of which p - 1 loses as many digits, times its factor
 UNEVEN = 8.0, 32.0  # small terms of a sum that has one large term, in bounds of the sum
 SPREAD = 5.0, 20.0  # logits of mixed samples
 HUGE = 60.0, 2e4  # logits of samples far from learnt
@@ -59,6 +60,27 @@ def sharpened(
         b[c] += _drawn(LESS_HUGE if precision.coarse else HUGE, rng) + float(np.ptp(logits))
         labels = np.where(rng.random(n) < 1 / 8, c, (c + rng.integers(1, classes, n)) % classes)
     return state.but(params=params), labels.astype(np.int32)
+
+
+def decided(net: Net, kind: str, state: State, out: np.ndarray, rng: np.random.Generator) -> tuple[State, np.ndarray]:
+    """State whose last layer gives large logits of a binary loss, and targets of 0 and 1, some of which they miss; or,
+    if "learnt", all nearly met.
+
+    out : (n, *out_shape) of the state before. The targets, bools, have its shape.
+    """
+    params = state.params.copy()
+    w, b = (params[place.start : place.stop] for place in param_slices(net)[-2:])
+    if kind == "learnt":
+        by_channel = np.moveaxis(out, 1, 0).reshape(len(b), -1)
+        sign = rng.choice((-1, 1), len(b))
+        b += (sign * (np.abs(by_channel).max(axis=1) - np.log(MET * _drawn(LEVELS[kind], rng)))).astype(b.dtype)
+        targets = np.broadcast_to(sign.reshape(1, -1, *[1] * (out.ndim - 2)) > 0, out.shape)
+    else:
+        factor = _drawn(SPREAD, rng) / max(float(np.sqrt(np.mean(out**2))), 1e-6)
+        w *= params.dtype.type(factor)
+        b *= params.dtype.type(factor)
+        targets = (out > 0) ^ (rng.random(out.shape) < 1 / 8)
+    return state.but(params=params), targets
 
 
 def small_share(net: Net, n: int, precision: Precision, rng: np.random.Generator) -> float:

@@ -142,7 +142,9 @@ def loss(net: Net, precision: str, is_weighted: bool = False) -> Callable[..., t
         else:
             own = x.transpose(0, 3, 1, 2) if x.ndim == 4 else x
             goal = (own if goal is None else goal).reshape(out.shape).astype(out.dtype)
-        return (weight * values(net.loss, out, goal)).sum() / factors.sum(), hits
+        total = factors.sum()
+        total = jnp.where(total > 0, total, jnp.inf)  # the loss is 0 where no sample counts
+        return (weight * values(net.loss, out, goal)).sum() / total, hits
 
     of_output: Any = classes if isinstance(net.loss, CrossEntropyLoss) else numbers
     if is_weighted or not net.loss.is_plain:

@@ -77,12 +77,13 @@ class Criterion:
         """Mean loss of the outputs of samples x; without goals y, x is the target."""
         output = output if output.dtype == torch.float64 else output.float()
         wanted = self.wanted(x, y, output)
-        if not self.is_weighted:
+        of_classes = self.factors if self.has_classes else None
+        if not self.is_weighted and of_classes is None:
             return self._values(output, wanted, "mean")
-        assert y is not None
-        weight, lost = y[:, -1], self._values(output, wanted, "none")
-        factors = weight if not self.has_classes or self.factors is None else weight * self.factors[wanted]
-        return (weight * lost.reshape(len(lost), -1).mean(1)).sum() / factors.sum()
+        lost = self._values(output, wanted, "none").reshape(len(output), -1).mean(1)
+        weight = y[:, -1] if self.is_weighted and y is not None else torch.ones_like(lost)
+        total = (weight if of_classes is None else weight * of_classes[wanted]).sum()
+        return (weight * lost).sum() / torch.where(total > 0, total, torch.inf)  # 0 where no sample counts
 
     def _values(self, output: torch.Tensor, wanted: torch.Tensor, reduction: str) -> torch.Tensor:
         loss = self.loss
