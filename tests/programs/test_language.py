@@ -268,3 +268,38 @@ def test_lanes_with_volatile_numbers_run_in_step_and_race(tmp_path, capfd, mode,
     assert {problem.kind for problem in outcome.problems} == kinds
     if mode == "fast":
         assert capfd.readouterr().out == "2016 3 528"
+
+
+#: Block 0 waits for the last block, which a GPU runs at the same time.
+LATER = """
+#include <cstdio>
+__global__ void wait(int* flag, int* y) {
+    if (threadIdx.x == 0) {
+        if (blockIdx.x == gridDim.x - 1) atomicExch(flag, 7);
+        while (atomicAdd(flag, 0) == 0) {}
+    }
+    __syncthreads();
+    if (threadIdx.x == 1) y[blockIdx.x] = atomicAdd(flag, 0);
+}
+int main() {
+    int *flag, *y, h[40], sum = 0;
+    cudaMalloc(&flag, 4), cudaMalloc(&y, 160), cudaMemset(flag, 0, 4);
+    wait<<<40, 64>>>(flag, y);
+    if (cudaMemcpy(h, y, 160, cudaMemcpyDeviceToHost) != cudaSuccess) return 1;
+    for (int each : h) sum += each;
+    printf("%d", sum);
+    cudaFree(flag), cudaFree(y);
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["fast", pytest.param("check", marks=pytest.mark.slow)])
+def test_a_block_may_wait_for_a_later_one_as_long_as_both_fit(tmp_path, capfd, mode):
+    file = tmp_path / "program.cu"
+    file.write_text(LATER)
+    outcome = run([file], ProgramOptions(find("H100"), mode), limit=60)
+    seen = outcome.remarks if mode == "fast" else outcome.problems
+    assert capfd.readouterr().out == "280"
+    assert [(each.kind, each.places) for each in seen] == [
+        ("waits for later blocks" if mode == "fast" else "later block", ((str(file), 6),))
+    ]

@@ -42,7 +42,7 @@ def test_a_launch_becomes_a_call():
         (
             "template <int B> __global__ void __launch_bounds__(B) k() {}",
             "cudaFuncGetAttributes(&k1, k<4>);",
-            'cudaFuncGetAttributes(&k1, emu::declared(k<4>, "k", 0))',
+            'cudaFuncGetAttributes(&k1, emu::declared(k<4>, "k", unsigned(4)))',
         ),
         ("#define RUN(g) k<<<g, 2>>>(x)\n", "RUN(3);", "emu::Config(g, 2), x)"),
     ],

@@ -56,6 +56,7 @@ HINTS = {
     "any store.",
     "trap": "an assert, __trap() or a division by zero has stopped the thread: print the values in the condition, or "
     "check it on the host.",
+    "later block": "launch it with cudaLaunchCooperativeKernel, or hand out the blocks' numbers by an atomic counter.",
     "stack overflow": "look at the condition that ends the recursion. A GPU gives a thread 1 KB; "
     "cudaDeviceSetLimit(cudaLimitStackSize, bytes) gives it more.",
     "division by zero": "print the divisor, or check it on the host.",
@@ -63,12 +64,13 @@ HINTS = {
     "bytes": "multiply the number of elements by sizeof of one.",
     "host pointer": "allocate with cudaMalloc, fill by cudaMemcpy, and give the kernel that pointer.",
     "device memory": "copy with cudaMemcpy to memory of the host first, or allocate with cudaMallocManaged.",
-    "not arrived": "call cudaDeviceSynchronize(), or cudaStreamSynchronize(stream), before the host reads what a "
-    "kernel or an asynchronous copy stores.",
+    "not arrived": "call cudaDeviceSynchronize(), or cudaStreamSynchronize(stream), before the host reads or changes "
+    "what a kernel or an asynchronous copy works on.",
     "streams": "cudaEventRecord(event, first) and cudaStreamWaitEvent(second, event) order two streams; or put both "
     "into one.",
     "free": "free each pointer that cudaMalloc gave once, by cudaFree, and one of cudaMallocHost by cudaFreeHost.",
-    "capture": "wait after the graph's launch, or before the capture begins.",
+    "capture": "wait after the graph's launch, or before the capture begins; what the graph is to run goes into its "
+    "stream.",
     "handle": "create it before its use, and destroy it once, after its last use.",
     "unread error": "read the result of every call, and cudaGetLastError() after each launch, and stop with a message.",
     "shared memory": "ask for it with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) "

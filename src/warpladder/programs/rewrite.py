@@ -16,22 +16,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import prod
 
 from ..device.declarations import split
 from ..device.emulator.conversions import saturating
 from ..device.emulator.rewrite import bare, closing, rewritten, tight, without_ptx
 from ..errors import KernelError
-from . import counts
+from . import counts, launch_bounds
 
 _OPEN = re.compile(r"<<<")
 _KERNEL = re.compile(
     r"\b__global__(?P<middle>(?:\s|\w|\([^()]*(?:\([^()]*\)[^()]*)*\))*?)\b(?P<name>(?!__)[A-Za-z_]\w*)\s*\("
-)
-_BOUNDS = re.compile(r"__launch_bounds__\s*\((?P<first>[^(),]*(?:\([^()]*\))?[^(),]*)")
-_NUMBER = re.compile(
-    r"(?:#[ \t]*define[ \t]+|\b(?:constexpr|const)\s+(?:unsigned\s+)?(?:int|unsigned|size_t)\s+)(?P<name>\w+)"
-    r"(?:[ \t]+|\s*=\s*)\(?(?P<value>\d+)\)?[uU]?[ \t]*(?=[;\n,/])"
 )
 #: Calls that ask for facts of a kernel, or set them.
 _FACTS = re.compile(r"\b(?:cudaOccupancy\w+|cudaFunc[GS]etAttributes?|cudaFuncGetName)\s*(?:<[^<>;()]*>)?\s*\(")
@@ -83,7 +77,7 @@ def kernels(texts: Collection[str]) -> dict[str, list[DeclaredKernel]]:
     """Kernels declared in some texts, by their last name, with all overloads."""
     out: dict[str, list[DeclaredKernel]] = {}
     plains = [bare(text) for text in texts]
-    numbers = _numbers([bare(text, directives=True) for text in texts])
+    numbers = launch_bounds.numbers([bare(text, directives=True) for text in texts])
     for plain in plains:
         for match in _KERNEL.finditer(plain):
             start = max(plain.rfind(mark, 0, match.start()) for mark in ";{}") + 1
@@ -92,32 +86,18 @@ def kernels(texts: Collection[str]) -> dict[str, list[DeclaredKernel]]:
             if template:
                 last = _closed(plain, template[-1].end() - 1)
                 inside = plain[template[-1].end() : last - 1].strip()
-            bounds = _BOUNDS.search(match["middle"])
             cluster = _CLUSTER.search(match["middle"])
             end = closing(plain, match.end() - 1, "()")
             head = " ".join(plain[match.end() - 1 : end].split())
             kernel = DeclaredKernel(
                 match["name"], len(split(inside)) if inside else 0, "..." in inside,
-                _product(bounds["first"], numbers) if bounds else "", head, cluster["sizes"].strip() if cluster else "",
+                launch_bounds.stated(match["middle"], numbers, split(inside)), head,
+                cluster["sizes"].strip() if cluster else "",
                 len(re.findall(rf"\b\w+[\s*&]+{match['name']}\s*\([^(){{}};]*\)\s*\{{", plain))
                 > len(re.findall(rf"__global__[^;{{}}]*\b{match['name']}\s*\([^;{{}}]*\{{", plain)),
             )  # fmt: skip
             out.setdefault(match["name"], []).append(kernel)
     return out
-
-
-def _numbers(plains: list[str]) -> dict[str, str]:
-    """Whole numbers by the names of macros and constants that have one value in all texts."""
-    found: dict[str, set[str]] = {}
-    for match in _NUMBER.finditer("\n".join(plains)):
-        found.setdefault(match["name"], set()).add(match["value"])
-    return {name: values.pop() for name, values in found.items() if len(values) == 1}
-
-
-def _product(text: str, numbers: dict[str, str]) -> str:
-    """Value of a product of numbers and names, as "256"; "" if a name has none."""
-    factors = [numbers.get(each.strip(), each.strip()) for each in text.strip(" ()").split("*")]
-    return str(prod(map(int, factors))) if all(each.isdigit() for each in factors) else ""
 
 
 def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -> str:
@@ -251,11 +231,12 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     plain, angle, given = kernel.partition("<")
     declared = known.get(plain.rpartition("::")[2].strip().strip("(*&) "), [])
     heads = {each.head for each in declared}
-    count = len(split(given.rpartition(">")[0])) if angle else 0
+    values = split(given.rpartition(">")[0]) if angle else []
+    count = len(values)
     is_deduced = len(heads) > 1 or any(
         each.has_namesake or each.has_pack or each.parameters > count or "=" in each.head for each in declared
     )
-    bounds = _bounds(declared) or "0"
+    bounds = launch_bounds.in_launch([each.bounds for each in declared], values)
     cluster = next((f".of_clusters({each.cluster})" for each in declared if each.cluster), "")
     name = " ".join(kernel.split()).replace("\\", "").replace('"', "'")
     config = _NULL.sub("nullptr", config)
@@ -263,10 +244,6 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     more = "" if not bare(arguments).strip(" \t\n\\") else f", {_NULL.sub('nullptr', arguments)}"
     called = f"[=](auto&... emu_a) {{ {kernel}(emu_a...); }}"
     return f'{begin}{called}, "{name}", {bounds}, emu::Config({config}){cluster}{more})'
-
-
-def _bounds(declared: list[DeclaredKernel]) -> str:
-    return next((each.bounds for each in declared if each.bounds), "")
 
 
 def _declared(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
@@ -278,7 +255,9 @@ def _declared(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
             name = re.fullmatch(r"\s*&?\s*(?P<kernel>(?:\w+::)*(?P<last>\w+)\s*(?:<.*>)?)\s*", argument, re.DOTALL)
             whole = re.compile(rf"(?<![\w.>]){re.escape(argument)}(?!\w)").search(text, max(match.end(), position))
             if name and whole and name["last"] in known:
-                bounds = _bounds(known[name["last"]]) or "0"
+                arguments = name["kernel"].partition("<")[2].rpartition(">")[0]
+                declared = [each.bounds for each in known[name["last"]]]
+                bounds = launch_bounds.in_launch(declared, split(arguments) if arguments else ())
                 out += [text[position : whole.start()], f'emu::declared({name["kernel"]}, "{name["last"]}", {bounds})']
                 position = whole.end()
     return "".join([*out, text[position:]])

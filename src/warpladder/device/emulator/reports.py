@@ -17,7 +17,7 @@ _PROGRAMS = HEADERS.parents[2] / "programs" / "headers"
 _FOREIGN = (HEADERS, RUNTIME, _PROGRAMS, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
 
 #: Kinds of reports that are no faults.
-REMARKS = ("same value", "never read", "nan", "conversion", "early exit")
+REMARKS = ("same value", "never read", "nan", "conversion", "early exit", "waits for later blocks")
 
 #: Headers with single instructions as functions: a fault is reported in the line that calls one.
 _INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.cuh", "wgmma.cuh"))
@@ -29,7 +29,7 @@ class Report:
 
     kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "left early", "warp
     mask", "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product",
-    "stack overflow" or "out of memory"; or one of `REMARKS`.
+    "stack overflow", "later block" or "out of memory"; or one of `REMARKS`.
     message : sentence with file:line of all `locations`, of which the first is where the fault was noticed.
     array : kernel argument or __shared__ variable; "" for none. block, thread : (x, y, z), or None.
     """

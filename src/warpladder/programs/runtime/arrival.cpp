@@ -17,13 +17,14 @@ static auto& orders = *new std::map<const void*, StreamOrder>;
 static auto& host_knows = *new Clock;
 static unsigned work = 0;  // number of the last piece
 
-// Memory that host code may not touch until it knows of a piece of work.
+// Memory that host code may not touch, or only read, until it knows of a piece of work.
 struct Arriving {
     uintptr_t pages;
     size_t bytes;
     const void* stream;
     unsigned work;
     std::string what, array;
+    bool is_read;  // by the work, so that the host may read too
 };
 static auto& arriving = *new std::vector<Arriving>;
 
@@ -32,6 +33,7 @@ static void join(Clock& clock, const Clock& other) {
 }
 
 static cudaStream_t graph_stream = nullptr;  // of the graph that runs
+bool is_graph_running() { return graph_stream; }
 StreamOfGraph::StreamOfGraph(cudaStream_t stream) : before(graph_stream) { if (stream) graph_stream = stream; }
 StreamOfGraph::~StreamOfGraph() { graph_stream = before; }
 
@@ -68,17 +70,18 @@ bool are_ordered(const void* earlier, unsigned number, const void* later) {
 }
 bool is_waited_for(const void* stream, unsigned number) { return has(host_knows, stream, number); }
 
-static void protect(int access) {
-    for (auto& piece : arriving) mprotect((void*)piece.pages, piece.bytes, access);
+void open_arriving(bool open) {
+    for (auto& piece : arriving)
+        mprotect((void*)piece.pages, piece.bytes, open ? PROT_READ | PROT_WRITE : piece.is_read ? PROT_READ
+            : PROT_NONE);
 }
-void open_arriving(bool open) { protect(open ? PROT_READ | PROT_WRITE : PROT_NONE); }
 
 // The host knows more: what has arrived is open to it.
 static void arrived() {
     if (arriving.empty()) return;
-    protect(PROT_READ | PROT_WRITE);
+    open_arriving(true);
     std::erase_if(arriving, [](const Arriving& piece) { return is_waited_for(piece.stream, piece.work); });
-    protect(PROT_NONE);
+    open_arriving(false);
 }
 void host_waits(cudaStream_t stream) {
     const void* id = key(stream);
@@ -100,6 +103,11 @@ void event_recorded(const void* event, cudaStream_t stream) {
     recorded[event] = orders[key(stream)].known;
 }
 void stream_waits(cudaStream_t stream, const void* event) { join(orders[key(stream)].known, recorded[event]); }
+bool is_waited_for(const void* event) {
+    for (auto& [stream, number] : recorded[event])
+        if (!is_waited_for(stream, number)) return false;
+    return true;
+}
 void host_waits_for(const void* event) {
     join(host_knows, recorded[event]);
     arrived();
@@ -107,13 +115,15 @@ void host_waits_for(const void* event) {
 
 #ifdef EMU_CHECK
 // Whole pages of a range of an allocation; all its pages if the range is all of it.
-static void closed(const Allocation& a, uintptr_t low, size_t bytes, const void* stream, const std::string& what) {
+static void closed(const Allocation& a, uintptr_t low, size_t bytes, const void* stream, const std::string& what,
+    bool is_read = false) {
     constexpr uintptr_t PAGE = 4096;
     uintptr_t first = low == a.low ? a.mapped : (low + PAGE - 1) / PAGE * PAGE;
     uintptr_t last = low + bytes >= a.high() ? a.mapped + a.pages : (low + bytes) / PAGE * PAGE;
     if (!a.mapped || last <= first) return;
-    arriving.push_back({first, last - first, stream, work, what + " changes " + described(a), a.name});
-    mprotect((void*)first, last - first, PROT_NONE);
+    arriving.push_back({first, last - first, stream, work, what + (is_read ? " reads " : " changes ") + described(a),
+        a.name, is_read});
+    mprotect((void*)first, last - first, is_read ? PROT_READ : PROT_NONE);
 }
 
 void copy_queued(const Copy& c, bool to_host, Spot place) {
@@ -123,8 +133,11 @@ void copy_queued(const Copy& c, bool to_host, Spot place) {
     overlaps_of_copy(c, stream, queued(stream), place);
     if (to_host) host().are_results_read = true;
     if (!is_async) return host_waits(c.stream);
-    if (to_host && c.height == 1)
-        closed(*a, uintptr_t(c.to), c.width, stream, std::string(c.call) + " at " + place_of(place.file, place.line));
+    const std::string what = std::string(c.call) + " at " + place_of(place.file, place.line);
+    if (to_host && c.height == 1) closed(*a, uintptr_t(c.to), c.width, stream, what);
+    const Allocation* source = find(c.from);
+    if (source && source->type == cudaMemoryTypeHost && c.height == 1)
+        closed(*source, uintptr_t(c.from), c.width, stream, what, true);
 }
 
 void fill_queued(const Copy& c, Spot place) {
@@ -139,6 +152,20 @@ static bool is_of_library(const std::string& name) {
     return name.find("thrust::") != name.npos;
 }
 
+// Memory of the host that a kernel has only read stays readable. The ranges take time: of small arrays, and of the
+// first launches.
+static void closed_to_writes(const Allocation& a, const void* stream, const std::string& what) {
+    static int left = 256;
+    if (a.bytes > size_t(1) << 20 || left-- <= 0) return;
+    std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
+    emu_touched((void*)a.low, a.bytes, [](void* to, uintptr_t low, uintptr_t high, int) {
+        auto& all = *static_cast<decltype(ranges)*>(to);
+        if (all.empty() || all.back().second != low) all.emplace_back(low, high);
+        else all.back().second = high;
+    }, &ranges);
+    for (auto [low, high] : ranges) closed(a, low, high - low, stream, what, true);
+}
+
 // Memory of the host that a kernel has written to; not what it and the host change together, by volatile accesses or
 // atomic operations of the whole system.
 void launch_queued(const Request& r, const std::vector<View>& views) {
@@ -149,9 +176,11 @@ void launch_queued(const Request& r, const std::vector<View>& views) {
     if (is_of_library(r.name)) return host_waits(r.config.stream);
     for (const View& view : views) {
         Allocation* a = find((void*)view.low);
-        if (a && a->type != cudaMemoryTypeDevice && view.touched & 2 && !(view.touched & 4))
-            closed(*a, a->low, a->bytes, stream, std::string("kernel ") + r.name + ", launched at "
-                + place_of(r.config.file, r.config.line) + ",");
+        if (!a || a->type == cudaMemoryTypeDevice || view.touched & 4) continue;
+        const std::string what = std::string("kernel ") + r.name + ", launched at "
+            + place_of(r.config.file, r.config.line) + ",";
+        if (view.touched & 2) closed(*a, a->low, a->bytes, stream, what);
+        else if (view.touched & 1) closed_to_writes(*a, stream, what);
     }
 }
 #else
@@ -161,10 +190,10 @@ void launch_queued(const Request&, const std::vector<View>&) {}
 #endif
 
 // Reason why an address is closed, and its array; it is opened.
-std::string on_its_way(const void* address, std::string& array) {
+std::string on_its_way(const void* address, std::string& array, bool& is_read) {
     for (auto& piece : arriving)
         if (uintptr_t(address) - piece.pages < piece.bytes) {
-            array = piece.array;
+            array = piece.array, is_read = piece.is_read;
             std::string what = piece.what;
             mprotect((void*)piece.pages, piece.bytes, PROT_READ | PROT_WRITE);
             arriving.erase(arriving.begin() + (&piece - arriving.data()));

@@ -103,6 +103,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
         return failed(cudaErrorInvalidPitchValue);
     }
     if (unsigned(c.kind) > cudaMemcpyDefault) return failed(cudaErrorInvalidMemcpyDirection);
+    if (c.is_async && joins_captures(c.call, c.stream, {file, line})) return cudaErrorStreamCaptureImplicit;
     if (!c.is_async && spoils_captures(c.call, {file, line})) return cudaErrorStreamCaptureUnsupported;
     bool automatic = c.kind == cudaMemcpyDefault;
     bool to_device = automatic ? is_device(c.to)
@@ -144,6 +145,7 @@ EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t h
     Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     if (!width || !height) return cudaSuccess;
+    if (joins_captures(call, stream, {file, line})) return cudaErrorStreamCaptureImplicit;
     std::string why = wrong_side(to, pitch * (height - 1) + width, true, "target");
     if (!why.empty()) {
         report("problem", "copy", std::string(call) + " at {0}: " + why, find(to) ? find(to)->name : "", {file, line});
@@ -183,6 +185,10 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, unsigned element, size_t of
         report("problem", "bytes", std::string(to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol")
             + " at {0} takes " + std::to_string(count) + " of the variable's " + std::to_string(bytes)
             + " bytes: a number of elements where one of bytes is meant", "", {file, line});
+    if (count.of_pointer && count < bytes)
+        report("problem", "bytes", std::string(to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol")
+            + " at {0} takes sizeof of a pointer, " + std::to_string(count) + " bytes, and not the variable's "
+            + std::to_string(bytes), "", {file, line});
     open_memory(true);
     char* place = (char*)symbol + offset;
     copying = {file, line};

@@ -38,6 +38,18 @@ static bool spoils_capture(const char* call, cudaStream_t stream, Spot place) {
     failed(cudaErrorStreamCaptureUnsupported);
     return true;
 }
+// True for work of the default stream, which waits for a captured one that is not cudaStreamNonBlocking.
+bool joins_captures(const std::string& work, cudaStream_t stream, Spot place) {
+    if (body_of(stream) || is_graph_running()) return false;
+    bool joins = false;
+    for (auto* each : every_stream())
+        if (each->captured && each->is_blocking) each->captured->is_spoilt = joins = true;
+    if (!joins) return false;
+    report("problem", "capture", work + " at {0} is of the default stream while another one is captured: it belongs to "
+        "no graph, and the capture is lost; give it the captured stream", "", place);
+    failed(cudaErrorStreamCaptureImplicit);
+    return true;
+}
 bool spoils_captures(const char* call, Spot place) { return spoils_capture(call, nullptr, place); }
 
 static CUgraphNode_st* added(CUgraph_st* graph, int type, std::function<void()> run, const cudaGraphNode_t* after,

@@ -118,6 +118,7 @@ const char* type_name(cudaMemoryType type);
 
 // graphs.cpp
 bool spoils_captures(const char* call, Spot place);  // a call that waits for all streams while one is captured
+bool joins_captures(const std::string& work, cudaStream_t stream, Spot place);  // work of the default stream meanwhile
 
 // arrival.cpp
 struct StreamOfGraph {  // during its life work of the default stream belongs to the stream in which a graph runs
@@ -134,7 +135,9 @@ void stream_waits(cudaStream_t stream, const void* event);
 void copy_queued(const Copy& copy, bool to_host, Spot place);
 void fill_queued(const Copy& target, Spot place);
 void open_arriving(bool open);  // to kernels and copies
-std::string on_its_way(const void* address, std::string& array);
+std::string on_its_way(const void* address, std::string& array, bool& is_read);
+bool is_graph_running();
+bool is_waited_for(const void* event);  // the host knows that all work before it has ended
 void launch_queued(const Request& request, const std::vector<View>& views);
 bool are_ordered(const void* earlier, unsigned number, const void* later);  // work of one stream before that of another
 bool is_waited_for(const void* stream, unsigned number);  // the host knows that this work has ended

@@ -239,6 +239,7 @@ EMU_EXPORT void emu_start(const Request& r) {
         return;
     }
     if (host().sticky != cudaSuccess) return;
+    if (joins_captures(std::string("kernel ") + r.name + ", launched", c.stream, {c.file, c.line})) return;
     cudaError_t error;
     std::string why = refusal(r, error);
     if (!why.empty()) {

@@ -120,10 +120,12 @@ static void host_fault(int number, siginfo_t* info, void*) {
         sigaction(number, &before[number], nullptr);
         return;
     }
-    if (std::string what = on_its_way(info->si_addr, array); !what.empty()) {
+    bool is_read = false;
+    if (std::string what = on_its_way(info->si_addr, array, is_read); !what.empty()) {
         uintptr_t code = place_in_program();
-        report_text("problem", "", "not arrived\x1fhost code reads or writes what is still on its way"
-            + std::string(code ? ", at {0}: " : ": ") + what + ", and nothing has waited for it\x1f" + array
+        const char* how = is_read ? "writes to what is still to be read" : "reads or writes what is still on its way";
+        report_text("problem", "", std::string("not arrived\x1fhost code ") + how
+            + (code ? ", at {0}: " : ": ") + what + ", and nothing has waited for it\x1f" + array
             + "\x1f\x1f\x1f" + (code ? '+' + std::to_string(code) + '\x1f' : "") + '\x1e');
         return;
     }

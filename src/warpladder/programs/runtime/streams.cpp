@@ -8,6 +8,7 @@
 struct CUstream_st {
     int priority;
     struct CUgraph_st* captured = nullptr;  // graph that stores its work
+    bool is_blocking = true;                // the default stream waits for it, and it for the default stream
 };
 struct CUevent_st {
     std::chrono::steady_clock::time_point at;
@@ -56,7 +57,7 @@ using namespace emu;
 
 EMU_API cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
     Lock lock;
-    streams.insert(*stream = new CUstream_st{priority});
+    streams.insert(*stream = new CUstream_st{priority, nullptr, !(flags & cudaStreamNonBlocking)});
     stream_created(*stream, flags);
     return returned(cudaSuccess);
 }
@@ -127,6 +128,13 @@ EMU_API cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t
             "timing", "", {file, line});
         return failed(cudaErrorInvalidResourceHandle);
     }
+#ifdef EMU_CHECK
+    for (cudaEvent_t event : {first, last})
+        if (!is_waited_for(event))
+            return report("problem", "not arrived", "cudaEventElapsedTime at {0} gets an event that nothing has waited "
+                "for: a GPU returns cudaErrorNotReady; call cudaEventSynchronize first", "", {file, line}),
+                failed(cudaErrorNotReady);
+#endif
     *milliseconds = std::chrono::duration<float, std::milli>(last->at - first->at).count();
     return cudaSuccess;
 }

@@ -45,8 +45,9 @@ struct Run {
     Reports& reports;
     Gate gate;
     std::vector<unsigned> order;  // of the units, unless it is forward
-    std::atomic<unsigned> next{0}, idle{0}, active{0}, ended{0};  // ended: units
-    std::atomic<bool> failed{false};
+    std::atomic<unsigned> next{0}, idle{0}, active{0}, begun{0}, ended{0};  // begun, ended: units
+    std::atomic<uint64_t> turns{0};  // of threads that poll
+    std::atomic<bool> failed{false}, is_waiting{false};  // is_waiting: for blocks that had not begun
     std::set<std::string> ended_threads;  // kinds and arrays of the faults that have ended threads (check)
 
     Run(const Launch& l, unsigned most, Reports& r)
@@ -67,10 +68,13 @@ struct Run {
             std::shuffle(order.begin(), order.end(), random);
         }
     }
-    void fail(const Report& report) {
+    void warn(const Report& report) {
         Dl_info module;
         if (!base && dladdr(launch.code, &module)) base = uintptr_t(module.dli_fbase);
         reports.add(report, base);
+    }
+    void fail(const Report& report) {
+        warn(report);
         failed = true;
         gate.fail();
     }

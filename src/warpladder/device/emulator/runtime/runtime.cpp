@@ -19,6 +19,7 @@
 #include "tensor.cpp"
 #include "watch.cpp"
 #include "worker.cpp"
+#include "seating.cpp"
 #include "sync.cpp"
 #include "phases.cpp"
 #include "tiles.cpp"

@@ -31,73 +31,6 @@ void Worker::work(Run& now) {
     --now.active;
 }
 
-void Worker::run_units(Run& now) {
-    auto run_blocks = [&] {
-        run_seated();
-        for (size_t i = 0; i < resident; ++i) checker.ended(*blocks[i]);
-    };
-    if (now.launch.cooperative) {  // every worker runs its share of the blocks at the same time
-        unsigned rank = now.next++;
-        resident = unfinished = 0;
-        for (unsigned i = rank; i < now.units; i += now.workers) seat_unit(now.order.empty() ? i : now.order[i]);
-        run_blocks();
-    } else {
-        unsigned share = std::max(1u, now.units / (now.workers * 8));
-        for (;;) {
-            unsigned first = now.next.fetch_add(share);
-            if (first >= now.units || now.failed) break;
-            for (unsigned i = first; i < std::min(now.units, first + share) && !now.failed; ++i) {
-                resident = unfinished = 0;
-                seat_unit(now.order.empty() ? i : now.order[i]);
-                run_blocks();
-                ++now.ended;
-            }
-        }
-    }
-}
-
-// The blocks of one cluster, most often one.
-void Worker::seat_unit(unsigned unit) {
-    uint3 where = Run::at(run->clusters, unit);
-    dim3 c = run->cluster;
-    unsigned size = c.x * c.y * c.z;
-    while (blocks.size() < resident + size) blocks.push_back(std::make_unique<Block>());
-    if (groups.size() < resident + size) groups.resize(resident + size);
-    auto& group = groups[resident];
-    if (!group) group = std::make_unique<Cluster>();
-    group->blocks.clear();
-    group->arrived = 0;
-    for (unsigned rank = 0; rank < size; ++rank) {
-        uint3 inside = Run::at(c, rank);
-        Block& block = *blocks[resident];
-        block.rank = rank;
-        block.cluster = size;
-        group->blocks.push_back(&block);
-        seat(block, {where.x * c.x + inside.x, where.y * c.y + inside.y, where.z * c.z + inside.z}, run->block,
-            group.get());
-        ++resident, ++unfinished;
-    }
-}
-
-void Worker::seat(Block& block, uint3 index, dim3 size, Cluster* group) {
-    block.worker = this;
-    block.group = group;
-    block.index = index;
-    block.grid = run->grid;
-    block.linear = index.x + run->grid.x * (index.y + run->grid.y * index.z);
-    block.shape(size);
-    block.begin(run->launch.order, run->launch.seed);
-    block.memory.shape(run->launch);
-    block.shared = block.memory.low();
-    block.dynamic_offset = block.memory.dynamic_offset();
-    block.dynamic_bytes = run->launch.dynamic_shared;
-#if !defined(EMU_CHECK) && !defined(EMU_ASAN)
-    // NaN and -1
-    if (run->launch.watched == 1) memset(block.shared, 0xFF, block.dynamic_offset + block.dynamic_bytes);
-#endif
-    checker.begin(block);
-}
-
 static void* begun(Stack& stack) {
     return prepared(stack, [] { worker_here->begin_stack(); });
 }
@@ -263,12 +196,17 @@ void Worker::yield(Thread& me) {
     if (run->failed) leave();
     if (++idle >= 1000 && !release_converged()) {
         auto now = std::chrono::steady_clock::now();
-        if (idle == 1000) {
-            ++run->idle;
-            idle_since = now;
+        if (idle == 1000) ++run->idle;
+        bool all_idle = run->idle >= run->active;
+        if (idle == 1000 || !all_idle) idle_since = now, turns = 0, turns_before = run->turns;
+        ++turns, ++run->turns;
+        if (all_idle && seat_more(me)) {
+            std::this_thread::yield();
+            return progress(), give_way(me);
         }
-        if (run->idle < run->active) idle_since = now;
-        if (now - idle_since > std::chrono::milliseconds(200)) fail(deadlock(*this));
+        // the others' threads had their turns too, even if another process has their processor
+        bool all_tried = run->turns - turns_before - turns >= 20000ull * (run->active - 1);
+        if (now - idle_since > std::chrono::milliseconds(200) && all_tried) fail(deadlock(*this));
         std::this_thread::yield();
     }
     give_way(me);
@@ -297,9 +235,7 @@ void Worker::fail(Report report) {
     leave();
 }
 
-void Worker::warn(Report report) {
-    run->reports.add(report, run->base);
-}
+void Worker::warn(Report report) { run->warn(report); }
 
 void Worker::end_thread(Report report) {
     if (combining) fail(std::move(report));  // for all lanes of a warp

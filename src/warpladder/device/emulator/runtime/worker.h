@@ -14,6 +14,7 @@ struct Worker {
     size_t resident = 0;   // number of blocks in use
     unsigned turn = 0;     // block whose threads run
     size_t unfinished = 0;  // blocks
+    unsigned coming = 0, share_ends = 0;  // units that this worker runs next
     Stack main;            // stack of work()
     void* main_context = nullptr;
     Stack* here = nullptr;  // current stack
@@ -21,6 +22,7 @@ struct Worker {
     Stack* entered = nullptr;     // a stack that begins,
     Thread* beginning = nullptr;  // and the thread that begins on it
     unsigned idle = 0;     // yields since the last progress
+    uint64_t turns = 0, turns_before = 0;  // of its polling threads and of all, since another worker made progress
     unsigned basic_blocks = 0;  // that were run (asan)
     bool combining = false;     // a collective's results are being computed
     std::chrono::steady_clock::time_point idle_since;
@@ -49,6 +51,8 @@ struct Worker {
     void run_units(Run& now);
     void seat(Block& block, uint3 index, dim3 place, Cluster* group);
     void seat_unit(unsigned unit);
+    bool seat_next();
+    bool seat_more(Thread& me);
     void run_seated();
     Thread* next();
     Thread* stuck();
@@ -86,9 +90,9 @@ inline Worker& worker_of(Thread& thread) { return *block_of(thread).worker; }
 // Kinds of reports on a barrier, and on a call of a group, that threads which left the kernel did not reach: faults in
 // a checked program, and remarks where it runs as on a GPU.
 #ifdef EMU_CHECK
-constexpr const char *EARLY_EXIT = "left early", *GROUP_LEFT = "warp mask";
+constexpr const char *EARLY_EXIT = "left early", *GROUP_LEFT = "warp mask", *LATER_BLOCK = "later block";
 #else
-constexpr const char *EARLY_EXIT = "early exit", *GROUP_LEFT = "early exit";
+constexpr const char *EARLY_EXIT = "early exit", *GROUP_LEFT = "early exit", *LATER_BLOCK = "waits for later blocks";
 #endif
 Report divergence(Block& block, const char* why);
 void leftovers(Block& block);

@@ -11,9 +11,10 @@ using std::get;
 using std::make_pair;
 using std::make_tuple;
 using std::pair;
-using std::swap;
 using std::tie;
 using std::tuple;
+// of two types too, unlike std::swap
+template <class A, class B> void swap(A& a, B& b) { A value = static_cast<A&&>(a); a = static_cast<B&&>(b), b = value; }
 using std::tuple_element;
 using std::tuple_size;
 
