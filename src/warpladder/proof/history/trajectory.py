@@ -112,7 +112,7 @@ class Trajectory:
 
         rate, least : of the step, and the least of all steps: their updates are compared with the smallest one.
         """
-        true, share = found[1], least / rate
+        true, share = found[1], least / rate if rate else 1.0
 
         def seen(gradient: np.ndarray) -> bool:
             return differ(self.trainer, self._moved(gradient, rate), self._moved(true, rate), share)
