@@ -30,6 +30,7 @@ __global__ void bits(int* out) {
     out[5] = int(s.x * 100 + s.y);
     out[6] = int(llmax(-5, 3));
 }
+__global__ void greet() {}
 class Queue {
     struct Item { dim3 gridDim, blockDim; } item;
   public:
@@ -66,6 +67,9 @@ int main() {
     cudaGraphInstantiate(&exec, graph, 0);
     cudaGraphLaunch(exec, s);
     printf("%zu nodes, %s\n", nodes, cudaGetErrorName(cudaStreamSynchronize(s)));
+    cudaGraphNode_t node;
+    cudaKernelNodeParams alone = {reinterpret_cast<void*>(greet), {1, 1, 1}, {2, 1, 1}, 0, nullptr, nullptr};
+    printf("%d\n", cudaGraphAddKernelNode(&node, graph, nullptr, 0, &alone));
     cudaGraphExecDestroy(exec), cudaGraphDestroy(graph);
     cudaFree(x), cudaFree(out);
 }

@@ -78,7 +78,7 @@ static std::vector<std::shared_ptr<CUgraphNode_st>> ordered(const CUgraph_st& gr
 // Launch of a kernel by its address, with a copy of its arguments.
 static std::function<void()> launch_of(const cudaKernelNodeParams& k, Spot place) {
     auto found = kernels.find(k.func);
-    if (found == kernels.end() || !k.kernelParams) return nullptr;
+    if (found == kernels.end() || (!k.kernelParams && !found->second.sizes.empty())) return nullptr;
     std::vector<std::vector<char>> values;
     for (size_t i = 0; i < found->second.sizes.size(); ++i)
         values.emplace_back((char*)k.kernelParams[i], (char*)k.kernelParams[i] + found->second.sizes[i]);
