@@ -135,8 +135,8 @@ def proven_by(rung: Rung, net: Net) -> list[pytest.MarkDecorator]:
     """
     if net is strategies.ZOO[-1]:
         return [pytest.mark.slow if rung.name == "native" else pytest.mark.nightly]
-    if net is strategies.NARROW and rung.name.startswith(("streamed", "resident", "torch:")):
-        return [pytest.mark.slow]  # kernels of naive, or of torch, in another feed or layout
+    if net is strategies.NARROW and rung.name.startswith(("streamed", "resident", "torch:", "jax")):
+        return [pytest.mark.slow]  # kernels of naive or torch in another feed or layout; XLA takes long to compile
     has_convolutions = rung.unsupported(nets.cnn((1, 8, 8)), TrainConfig()) is None
     return [pytest.mark.slow] if net.name in ("softmax", "mlp10") or (net.name == "mlp" and has_convolutions) else []
 
@@ -281,7 +281,7 @@ def test_a_trainer_that_asks_for_the_former_velocity_is_told_where() -> None:
 
 @pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
 @pytest.mark.usefixtures("cases_once")
-@pytest.mark.by_day("loops", "numpy", "native", "naive-emulated", "torch", "sklearn", "jax")
+@pytest.mark.by_day("loops", "numpy", "native", "naive-emulated", "torch", "sklearn")
 def test_every_rung_and_peer_is_proven_on_full_batches_without_any_setting(rung: Rung) -> None:
     net, config = nets.mlp10((1, 8, 8)), TrainConfig(batch_size=None)
     if reason := rung.unsupported(net, config):

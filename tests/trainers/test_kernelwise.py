@@ -113,7 +113,7 @@ def test_another_block_size_gives_nearly_the_same(device: Device) -> None:
 
 @pytest.mark.parametrize("feed", FEEDS)
 @pytest.mark.parametrize("net", [SMALL, nets.autoencoder((1, 4, 4))], ids=lambda net: net.name)
-@pytest.mark.by_day("cnn", "autoencoder-sync")
+@pytest.mark.by_day("cnn")
 def test_batches_larger_than_the_buffers(net: Net, feed: str, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
     monkeypatch.setattr(

@@ -74,9 +74,21 @@ def data(net: Net) -> Dataset:
     return Dataset("drawn", x, y, x[:2], y[:2])
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
-@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def turn(peer: Rung, net: Net, config: str) -> list[pytest.MarkDecorator]:
+    """Marks: JAX, which compiles for seconds, trains by day in batches what has every layer, and all in full batches."""
+    is_dear = peer.name == "jax" and config == "batches" and net.name not in ("small ResNet", "dropped")
+    return [pytest.mark.slow] if is_dear else []
+
+
+EVERY = [
+    pytest.param(peer, net, CONFIGS[config], id=f"{peer.name}-{net.name}-{config}", marks=turn(peer, net, config))
+    for peer in PEERS
+    for net in NETS
+    for config in CONFIGS
+]
+
+
+@pytest.mark.parametrize(("peer", "net", "config"), EVERY)
 def test_three_epochs_are_the_references(
     peer: Rung, net: Net, config: wl.TrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
