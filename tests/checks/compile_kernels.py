@@ -185,9 +185,12 @@ def declared(path: Path, arch: str) -> tuple[Taken, list[str]]:
 
 
 def local_memory(path: Path, name: str, arch: str, taken: Resources) -> Iterator[str]:
-    """A line where a kernel takes local memory and its file does not state why; an assembled kernel has no file."""
+    """A line where a kernel takes local memory and its file does not state why; an assembled kernel has no file, and its
+    reason is in a header next to it.
+    """
     spilled = taken.spill_loads + taken.spill_stores
-    reasons = sources.read(path).local_memory if path.exists() else ()
+    files = [path] if path.exists() else sorted(path.parent.glob("*.cuh"))
+    reasons = {kernel for file in files for kernel in sources.read(file).local_memory}
     if (spilled or taken.local) and name.partition("<")[0] not in reasons:
         spills = f", of it spilled registers ({spilled} bytes of loads and stores)" if spilled else ""
         yield f"{path}: {name} for {arch} takes {taken.local} bytes of local memory{spills}; avoid it, or say why: // local memory: kernel: reason"

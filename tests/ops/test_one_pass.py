@@ -41,7 +41,8 @@ from warpladder.nets import (
 )
 from warpladder.ops.one_pass import plan
 from warpladder.ops.one_pass.chain import OnePass
-from warpladder.ops.one_pass.source import finish_source, pass_source
+from warpladder.ops.one_pass.finish import finish_source
+from warpladder.ops.one_pass.source import pass_source
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.optimizers import Adam
 from warpladder.optimizers.schedules import Cosine
@@ -102,6 +103,7 @@ NETS: dict[str, tuple[int, tuple[Layer, ...], Loss, bool, int]] = {
     "odd inputs": (63, (*linear(10, ReLU()), *linear(10)), CrossEntropyLoss(), True, 600),
     "eight splits": (130, (*linear(5, ReLU()), *linear(3)), CrossEntropyLoss(), True, 200),
     "short tiles": (784, (*linear(32, ReLU()), *linear(10)), CrossEntropyLoss(), True, 100),
+    "two roles": (784, (*linear(10, ReLU()), *linear(10)), CrossEntropyLoss(), True, 300),
     "one layer": (20, linear(17), CrossEntropyLoss((1.0, 2.0) * 8 + (0.5,), 0.1), True, 140),
     "floats": (54, (*linear(16, ReLU()), *linear(7)), CrossEntropyLoss(), False, 217),
     "wide": (33, (*linear(61, GELU()), *linear(20, Tanh(), bias=False), *linear(2)), HuberLoss(0.4), False, 270),
@@ -216,7 +218,7 @@ def test_a_lie_in_a_kernel_is_caught(lie: str, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() -> None:
-    for name in ("odd inputs", "wide", "masks"):
+    for name in ("odd inputs", "wide", "masks", "two roles"):
         net, data = made(name)
         config, found = TrainConfig(batch_size=len(data.train_x) - 3, optimizer=Adam(0.01)), set()
         start = case(net, config, seed=2, samples=17).state

@@ -13,8 +13,9 @@ from ..engine.kernels import Launches, ceil_div
 from ..engine.segments import Operands
 from ..small_chain.links import Links, links
 from ..small_chain.segment import ChainSegment
+from .finish import FINISH, finish_source, small_sums
 from .plan import THREADS, PassPlan, planned
-from .source import FINISH, PASS, PassReading, finish_source, pass_source, small_sums
+from .source import PASS, PassReading, pass_source
 
 PACK = Path(__file__).with_name("pack.cu")
 #: Numbers whose sums a block of the end computes; its threads. Rows of blocks that look for the largest inputs.
@@ -105,7 +106,7 @@ class OnePass(ChainSegment):
         more = self.log.step, self.key, self.operands.shares, self.setting, table, *self.trained(self.operands.params)
         numbers = part.n, self.subgraph.batch, part.offset, np.float32(1 / part.batch)
         arguments = *read, *more, self.sums, lost, hits, self.row, *numbers
-        return [self.pass_kernel.bind(self._blocks(part), THREADS, *arguments, shared=self.plan.shared)]
+        return [self.pass_kernel.bind(self._blocks(part), self.plan.block, *arguments, shared=self.plan.shared)]
 
     def backward(self, part: Slice) -> Launches:
         """Launch of the gradients of all parameters, the log, and the update if the batch comes in one slice."""

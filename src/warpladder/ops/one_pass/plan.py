@@ -16,9 +16,9 @@ FEWEST = 1025
 SHAPES, STAGES = ((64, 4), (64, 8), (32, 8)), 3
 #: Most steps of 16 inputs of a warp, whose sums stay in the tensor cores; most outputs of a layer.
 STEPS, WIDTH = 8, 64
-#: Most registers of a thread for sums of gradients and numbers of a sample, and where two blocks are resident; then
-#: most for the numbers of a sample alone.
-HELD, HALF, NARROW = 160, 64, 24
+#: Most registers of a thread for sums of gradients and numbers of a sample, and where a multiprocessor has 512 threads;
+#: then most for the numbers of a sample alone, in two blocks and where half of the threads have the samples.
+HELD, HALF, NARROW, ROLES = 160, 64, 24, 16
 #: Bytes of a block's shared memory next to what is planned: the system's, barriers, sums of losses.
 RESERVED = 2048
 
@@ -41,6 +41,7 @@ class PassPlan:
     pitch : bytes of a packed sample. places : names, and bytes from the begin of shared memory. shared : bytes of it.
     shares : parts of a tile's samples for the products of columns; pairs : of these a thread has.
     resident : blocks of a multiprocessor, each of which computes while another waits.
+    block : threads; twice THREADS if half of the warps have the samples' rows, the other half the products.
     """
 
     widths: tuple[int, ...]
@@ -52,6 +53,7 @@ class PassPlan:
     shares: int
     pairs: int
     resident: int
+    block: int
 
     @property
     def column(self) -> int:
@@ -88,8 +90,11 @@ def planned(widths: tuple[int, ...], small: int, n: int, is_bytes: bool, limits:
         if found["end"] <= limits.shared_opt_in - RESERVED:
             shared = found.pop("end")
             two = held <= HALF and rows_held <= NARROW and 2 * (shared + RESERVED) <= limits.shared_per_multiprocessor
+            block = THREADS if two or held > HALF or rows_held > ROLES else 2 * THREADS
             places = tuple(found.items())
-            return PassPlan(widths, rows, splits, _pitch(steps, is_bytes), places, shared, shares, pairs, 1 + two)
+            return PassPlan(
+                widths, rows, splits, _pitch(steps, is_bytes), places, shared, shares, pairs, 1 + two, block
+            )
     return None
 
 

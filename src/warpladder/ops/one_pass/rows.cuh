@@ -31,15 +31,15 @@ template <int IN, int OUT>
 __device__ void hold_layer(float* forward, float* backward, float* bias, const float* __restrict__ w,
     const float* __restrict__ b) {
     constexpr int F = padded(OUT), B = padded(IN);
-    for (int k = threadIdx.x; k < IN * 4 * F; k += THREADS) {
+    for (int k = threadIdx.x; k < IN * 4 * F; k += blockDim.x) {
         const int o = k % F * 4 + k / F % 4, i = k / (4 * F);
         forward[k] = o < OUT ? w[o * IN + i] : 0.0f;
     }
-    for (int k = threadIdx.x; k < OUT * 4 * B; k += THREADS) {
+    for (int k = threadIdx.x; k < OUT * 4 * B; k += blockDim.x) {
         const int i = k % B * 4 + k / B % 4, o = k / (4 * B);
         backward[k] = i < IN ? w[o * IN + i] : 0.0f;
     }
-    for (int k = threadIdx.x; k < 4 * quads(OUT); k += THREADS) bias[k] = b != nullptr && k < OUT ? b[k] : 0.0f;
+    for (int k = threadIdx.x; k < 4 * quads(OUT); k += blockDim.x) bias[k] = b != nullptr && k < OUT ? b[k] : 0.0f;
 }
 
 // Adds to y[j] the sum over i of x[i] times this lane's weights: forward, or backward with the gradient as x.
@@ -60,15 +60,15 @@ __device__ __forceinline__ void add_products(const float* x, const float* weight
     }
 }
 
-// Outputs of the first layer from the splits' parts, for this warp's eight samples; factor: of the samples' numbers.
+// Outputs of the first layer from the splits' parts, for eight samples by a warp; factor: of the samples' numbers.
 template <class T>
-__device__ __forceinline__ void add_parts(float* parts, const unsigned* exponents, const float* bias, float factor,
-    float (&y)[T::QUADS]) {
+__device__ __forceinline__ void add_parts(float* parts, int eight, const unsigned* exponents, const float* bias,
+    float factor, float (&y)[T::QUADS]) {
 #pragma unroll
     for (int q = 0; q < T::QUADS; ++q) {
-        float sum = *part_of<T>(parts, 0, threadIdx.x / 32, q);
+        float sum = *part_of<T>(parts, 0, eight, q);
 #pragma unroll
-        for (int split = 1; split < T::SPLITS; ++split) sum += *part_of<T>(parts, split, threadIdx.x / 32, q);
+        for (int split = 1; split < T::SPLITS; ++split) sum += *part_of<T>(parts, split, eight, q);
         const int o = 4 * q + threadIdx.x % 4;
         y[q] = fmaf(sum * power_of_two(254u - exponents[o]), factor * T::BACK, bias[o]);
     }
@@ -192,6 +192,16 @@ __device__ __forceinline__ void element_loss(float (&y)[quads(OUT)], const float
         y[j] = element_slope<FUNCTION>(y[j], t, setting) * (share / OUT);
     }
     if (present) found.lost += static_cast<double>(WEIGHTED ? share : 1.0f) / OUT * loss;
+}
+
+// Waits until all COUNT threads of the block are here, wherever in the code the warps' roles have their call.
+template <int COUNT>
+__device__ __forceinline__ void meet() {
+#ifdef __CUDA_EMU__
+    __syncthreads();
+#else
+    asm volatile("barrier.sync 0, %0;" ::"n"(COUNT) : "memory");
+#endif
 }
 
 // Two columns, by their offsets, whose products over the samples are a number of the gradient; below 0 for none.

@@ -1,4 +1,4 @@
-"""Sources of the two kernels of a pass over many samples, assembled for a chain's widths, functions and loss."""
+"""Source of a pass over many samples, assembled for a chain's widths, functions and loss."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from ...device import source as sources
 from ...device.source import KernelSource
 from ...nets import CrossEntropyLoss
-from ...optimizers import Optimizer
 from ..loss import scalar as loss
 from ..small_chain.links import Links
 from ..small_chain.source import function_types
-from ..update.rule import rule_file, rule_name
-from .plan import STAGES, PassPlan, quads
+from .finish import small_sums
+from .plan import STAGES, THREADS, PassPlan, quads
 
-#: Names of the kernels.
-PASS, FINISH = "one_pass", "one_pass_finish"
+#: Name of the kernel.
+PASS = "one_pass"
 
 _PASS = """\
 // Linear layers {widths} and {loss}, forward and backward, in one pass over the samples: a block has every so many of
-// the tiles. While some warps have the next tile's rows after the first layer, the others add this one's gradient.
+// the tiles. While some warps have the next tile's rows after the first layer, the others add this one's gradient; with
+// {block} threads, if these are more than THREADS, the second half has the rows and the first the products.
 #include "rows.cuh"
 
-{types}using Shape = Tile<{pixel}, {inputs}, {outputs}, {rows}, {splits}>;
+{types}using Shape = Tile<{pixel}, {inputs}, {outputs}, {rows}, {splits}, {block}>;
 
-extern "C" __global__ void __launch_bounds__(THREADS, {resident}) {name}(
+extern "C" __global__ void __launch_bounds__({block}, {resident}) {name}(
     const unsigned char* __restrict__ packed, const unsigned* __restrict__ sizes, float scale,
     const {goal}* __restrict__ goal, float goal_scale, const unsigned* __restrict__ order,
     const int* __restrict__ step, const unsigned* __restrict__ mask_key, const float* __restrict__ share,
@@ -47,13 +47,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, {resident}) {name}(
         *const largest = reinterpret_cast<unsigned*>(memory + {largest_at});
     float *const parts = floats({parts_at}), *const columns = floats({ones_at});
     const int tiles = (n + ROWS - 1) / ROWS, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    constexpr bool ROLES = Shape::BLOCK > THREADS;
+    const int helper = ROLES ? threadIdx.x - THREADS : threadIdx.x, helping = helper / 32;  // and its warp
     const int mine = (tiles - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1)
         / static_cast<int>(gridDim.x);
     const long long first = order == nullptr ? offset : *step * static_cast<long long>(whole) + offset;
     const auto tile_of = [&](int now) {{ return static_cast<int>(blockIdx.x + now * gridDim.x); }};
     const auto request = [&](int now) {{
-        if (now < mine)
-            fetch<Shape>(tile_of(now), memory + now % STAGES * TILE, packed, order, first, n, arrivals + now % STAGES);
+        if (now >= mine || helper < 0 || helper >= 32) return;
+        Barrier* const arrival = arrivals + now % STAGES;
+        fetch<Shape>(tile_of(now), memory + now % STAGES * TILE, packed, order, first, n, arrival);
     }};
 
     if (threadIdx.x == 0) {{
@@ -64,8 +67,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, {resident}) {name}(
     for (int k = 0; k < STAGES; ++k) request(k);
     if (numbers != nullptr && blockIdx.x == 0 && threadIdx.x < 8)
         numbers_now[threadIdx.x] = numbers[8LL * *step + threadIdx.x];
-    for (int k = threadIdx.x; k < COLUMN; k += THREADS) columns[k] = 1.0f;
-    for (int k = threadIdx.x; k < FIRST; k += THREADS)
+    for (int k = threadIdx.x; k < COLUMN; k += Shape::BLOCK) columns[k] = 1.0f;
+    for (int k = threadIdx.x; k < FIRST; k += Shape::BLOCK)
         floats({b1_at})[k] = {b1};
 {hold}
     split_weights<Shape>(fragments, exponents, w1, sizes);
@@ -74,99 +77,88 @@ extern "C" __global__ void __launch_bounds__(THREADS, {resident}) {name}(
 {pair_lines}
         return {{-1, -1}};
     }};
-    const int part = SHARES > 1 ? threadIdx.x / SMALL : 0, number = SHARES > 1 ? threadIdx.x % SMALL : threadIdx.x;
+    const int part = SHARES > 1 ? helper / SMALL : 0, number = SHARES > 1 ? helper % SMALL : helper;
     Pair pairs[PAIRS];
     float products[PAIRS] = {{}}, sum[Shape::MOST][Shape::QUADS][2] = {{}};
 #pragma unroll
-    for (int k = 0; k < PAIRS; ++k)
-        pairs[k] = part < SHARES ? pair_of(number + k * THREADS) : Pair{{-1, -1}};
+    for (int k = 0; k < PAIRS; ++k) pairs[k] = {{-1, -1}};
     Found found = {{0.0, 0}};
-    const bool has_rows = warp < ROWS / 8;
-
-    for (int now = 0; now <= mine; ++now) {{  // the tile whose outputs are computed; the one before gets its gradient
-        const unsigned char *const tile = memory + now % STAGES * TILE,
-            *const before_it = memory + (now + STAGES - 1) % STAGES * TILE;
-        const int row = warp * 8 + lane / 4, at = tile_of(now) * ROWS + row;  // of this lane's sample
-        unsigned *const sizes_now = largest + now % 2 * FIRST, *const sizes_before = largest + (now + 1) % 2 * FIRST;
-        float its = mean;
-        {goals};
-        if (now < mine) {{
-            if (has_rows) {{  // what the rows need comes while this tile is multiplied
-                long long sample = first + min(at, n - 1);
-                if (share != nullptr) its = share[sample];
-                if (order != nullptr) sample = order_at(order, static_cast<unsigned>(sample));
-                {load_goals};
-            }}
-            if (threadIdx.x < FIRST) sizes_now[threadIdx.x] = 0u;
-            barrier_wait(arrivals + now % STAGES, now / STAGES % 2);
-            multiply<Shape>(tile, fragments, parts);
-        }}
-        if (now > 0) {{
-            split_gradient<Shape, COLUMN>(gradient, columns + {g1}, sizes_before);
-#pragma unroll
-            for (int k = 0; k < PAIRS; ++k)
-                if (pairs[k].left >= 0) products[k] = products_of<ROWS, SHARES>(columns, pairs[k], part, products[k]);
-        }}
-        __syncthreads();
-#pragma unroll 1
-        for (int turn = 0; turn < 2; ++turn) {{
-            if (turn == (warp < WARPS / 2 ? 1 : 0)) {{
-                if (now > 0) add_gradient<Shape>(before_it, gradient, sizes_before, sum);
-            }} else if (now < mine && has_rows) {{
-                const bool present = at < n;
-                const Masks masks = {{mask_key == nullptr ? 0u : *mask_key,
-                    static_cast<unsigned>(first) + tile_of(now) * ROWS, 0u}};
-{lines}
-            }}
-        }}
-        __syncthreads();
-        if (now > 0) request(now - 1 + STAGES);
-    }}
+{loops}
 
     float* const to = sums + static_cast<long long>(blockIdx.x) * (Shape::OUTPUTS * Shape::INPUTS + SMALL);
     store_weight_gradient<Shape>(sum, floats(0), to, scale, sizes);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < PAIRS; ++k)
-        if (pairs[k].left >= 0) floats(0)[threadIdx.x + k * THREADS] = products[k];
+        if (pairs[k].left >= 0) floats(0)[helper + k * THREADS] = products[k];
     found.lost = warp_sum(found.lost), found.hits = warp_sum(found.hits);
-    if (lane == 0) found_by[warp] = found;
+    if (helper >= 0 && lane == 0) found_by[helping] = found;
     __syncthreads();
-    for (int p = threadIdx.x; p < SMALL; p += THREADS) {{
+    for (int p = threadIdx.x; p < SMALL; p += Shape::BLOCK) {{
         float total = floats(0)[p];
         for (int k = 1; k < SHARES; ++k) total += floats(0)[k * SMALL + p];
         to[Shape::OUTPUTS * Shape::INPUTS + p] = total;
     }}
     if (threadIdx.x > 0 || lost == nullptr) return;
+    found = found_by[0];
     for (int k = 1; k < WARPS; ++k) found.lost += found_by[k].lost, found.hits += found_by[k].hits;
     lost[blockIdx.x] = found.lost, hits[blockIdx.x] = found.hits;
 }}
 """
 
-_FINISH = """\
-// Gradients of linear layers {widths} from the sums of a pass's blocks, the update if there is one, and the log.
-{include}#include "sums.cuh"
-
-constexpr int PARTS = 16;
-
-extern "C" __global__ void __launch_bounds__(COLUMNS * PARTS) {name}(
-    const float* __restrict__ sums, int blocks, {arrays}, const double* __restrict__ lost,
-    const int* __restrict__ hits, {flat}int* step, double* log_loss, long long* log_correct, int batch, int first,
-    int last
-) {{
-    const {ends};
-    if (blockIdx.x == gridDim.x - 1) {{
-        sum_log<PARTS>(lost, hits, blocks, step, log_loss, log_correct, batch, first, last);
-        return;
+_LOOP = """\
+    {otherwise}{{
+        constexpr bool multiplies = {multiplies}, helps = {helps};
+#pragma unroll
+        for (int k = 0; k < PAIRS; ++k)
+            if (helps && part < SHARES) pairs[k] = pair_of(number + k * THREADS);
+        // now: the tile whose outputs are computed; the one before gets its gradient
+        for (int now = 0; now <= mine; ++now) {{
+            const bool has_rows = helps && helping < ROWS / 8;
+            const unsigned char *const tile = memory + now % STAGES * TILE,
+                *const before_it = memory + (now + STAGES - 1) % STAGES * TILE;
+            const int row = helping * 8 + lane / 4, at = tile_of(now) * ROWS + row;  // of this lane's sample
+            unsigned *const sizes_now = largest + now % 2 * FIRST,
+                *const sizes_before = largest + (now + 1) % 2 * FIRST;
+            float its = mean;
+            {goals};
+            if (now < mine) {{
+                if (has_rows) {{  // what the rows need comes while this tile is multiplied
+                    long long sample = first + min(at, n - 1);
+                    if (share != nullptr) its = share[sample];
+                    if (order != nullptr) sample = order_at(order, static_cast<unsigned>(sample));
+                    {load_goals};
+                }}
+                if (helps && helper < FIRST) sizes_now[helper] = 0u;
+                if constexpr (multiplies) {{
+                    barrier_wait(arrivals + now % STAGES, now / STAGES % 2);
+                    multiply<Shape>(tile, fragments, parts);
+                }}
+            }}
+            if (helps && now > 0) {{
+                split_gradient<Shape, COLUMN>(gradient, columns + {g1}, sizes_before, helper);
+#pragma unroll
+                for (int k = 0; k < PAIRS; ++k)
+                    if (pairs[k].left >= 0)
+                        products[k] = products_of<ROWS, SHARES>(columns, pairs[k], part, products[k]);
+            }}
+            meet<Shape::BLOCK>();
+#pragma unroll 1
+            for (int turn = 0; turn < (ROLES ? 1 : 2); ++turn) {{
+                if (ROLES ? multiplies : turn == (warp < WARPS / 2 ? 1 : 0)) {{
+                    if (multiplies && now > 0) add_gradient<Shape>(before_it, gradient, sizes_before, sum);
+                }} else if (helps && now < mine && has_rows) {{
+                    const bool present = at < n;
+                    const Masks masks = {{mask_key == nullptr ? 0u : *mask_key,
+                        static_cast<unsigned>(first) + tile_of(now) * ROWS, 0u}};
+    {lines}
+                }}
+            }}
+            meet<Shape::BLOCK>();
+            if (helps && now > 0) request(now - 1 + STAGES);
+        }}
     }}
-    const int column = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
-    int p = column;
-    float* to = nullptr;
-{lines}
-    finish_sum<PARTS>(sums, blocks, {count}, column, to, ends);
-}}
 """
-_FLAT = "float* grads, float* params, float* first_slot, float* second_slot, float limit, const float4* row, "
 
 
 @dataclass(frozen=True)
@@ -180,15 +172,6 @@ class PassReading:
     pixel: str
     learns_input: bool
     has_shares: bool
-
-
-def small_sums(links: Links) -> list[tuple[str, int, int]]:
-    """Arrays of the gradient but the first layer's weights, in the order of their sums: "w" or "b", layer, numbers."""
-    found = []
-    for k, (inputs, outputs) in enumerate(pairwise(links.widths), 1):
-        found += [("w", k, inputs * outputs)] if k > 1 else []
-        found += [("b", k, outputs)] if links.has_bias[k] else []
-    return found
 
 
 @cache
@@ -212,20 +195,36 @@ def pass_source(links: Links, plan: PassPlan, reading: PassReading) -> KernelSou
         shares=plan.shares,
         pairs=plan.pairs,
         resident=plan.resident,
+        block=plan.block,
         small=sum(count for _, _, count in small_sums(links)),
         parameters=", ".join(
             f"const float* __restrict__ w{k}" + f", const float* __restrict__ b{k}" * links.has_bias[k] for k in numbers
         ),
         b1=f"k < {links.widths[1]} ? b1[k] : 0.0f" if links.has_bias[1] else "0.0f",
-        g1=plan.columns("g1"),
-        goals="int label = 0" if links.has_labels else f"float target[{quads(links.outputs)}] = {{}}",
-        load_goals="label = goal[sample]" if links.has_labels else _targets(links),
         hold="\n".join(_held(links, plan)),
         pair_lines="\n".join(f"        {line}" for line in _pairs(links, plan)),
-        lines="\n".join(f"                {line}" for line in _rows(links, plan, reading, functions)),
+        loops="\n".join(_loops(links, plan, reading, functions)),
         **{f"{name}_at": place for name, place in plan.places},
     )
     return sources.assembled(Path(__file__).with_name(f"{PASS}.cu"), text)
+
+
+def _loops(links: Links, plan: PassPlan, reading: PassReading, functions: list[str]) -> list[str]:
+    """Loop over the tiles by all threads, or one for each role, which has registers for its role alone."""
+    both = ("", "true", "true")
+    roles = ("if (helper < 0) ", "true", "false"), ("else ", "false", "true")
+    return [
+        _LOOP.format(
+            otherwise=otherwise,
+            multiplies=multiplies,
+            helps=helps,
+            g1=plan.columns("g1"),
+            goals="int label = 0" if links.has_labels else f"float target[{quads(links.outputs)}] = {{}}",
+            load_goals="label = goal[sample]" if links.has_labels else _targets(links),
+            lines="\n".join(f"                    {line}" for line in _rows(links, plan, reading, functions)),
+        )
+        for otherwise, multiplies, helps in (roles if plan.block > THREADS else (both,))
+    ]
 
 
 def _held(links: Links, plan: PassPlan) -> list[str]:
@@ -260,7 +259,7 @@ def _rows(links: Links, plan: PassPlan, reading: PassReading, functions: list[st
         return f"columns + {plan.columns(name)} + row"
 
     found = [f"float y1[{quads(widths[1])}], s1[{quads(widths[1])}];"]
-    found.append(f"add_parts<Shape>(parts, exponents, floats({plan.at('b1')}), scale, y1);")
+    found.append(f"add_parts<Shape>(parts, helping, exponents, floats({plan.at('b1')}), scale, y1);")
     for k in range(1, last + 1):
         if k > 1:
             n = quads(widths[k])
@@ -308,26 +307,3 @@ def _loss(links: Links, reading: PassReading) -> str:
 
 def _targets(links: Links) -> str:
     return f"load_targets<{links.outputs}>(target, goal + sample * {links.outputs}, goal_scale)"
-
-
-@cache
-def finish_source(links: Links, optimizer: Optimizer | None) -> KernelSource:
-    """Kernel that adds up the blocks' sums. optimizer : whose step is made too, or None."""
-    include, flat, ends = "", "", "Flat ends = {}"
-    if optimizer is not None:
-        include, flat = f'#include "{rule_file(optimizer).as_posix()}"\n#include "stepped.cuh"\n', _FLAT
-        ends = f"Stepped<{rule_name(optimizer)}> ends(grads, params, first_slot, second_slot, limit, row)"
-    first = links.widths[0] * links.widths[1]
-    lines = [f"    if (to == nullptr) {{ if (p < {count}) to = d{kind}{k} + p; else p -= {count}; }}"
-             for kind, k, count in [("w", 1, first), *small_sums(links)]]  # fmt: skip
-    text = _FINISH.format(
-        name=FINISH,
-        widths="-".join(map(str, links.widths)),
-        include=include,
-        flat=flat,
-        ends=ends,
-        arrays=", ".join(f"float* dw{k}" + f", float* db{k}" * links.has_bias[k] for k in range(1, links.last + 1)),
-        lines="\n".join(lines),
-        count=first + sum(count for _, _, count in small_sums(links)),
-    )
-    return sources.assembled(Path(__file__).with_name(f"{FINISH}.cu"), text)

@@ -8,21 +8,24 @@
 //               forward                                        gradient
 //   16 samples  x  16 inputs  .  4 outputs' halves     16 inputs  x  16 samples  .  4 outputs' halves
 //   a warp has the inputs of its split, and the samples of its share
+// local memory: one_pass: with 512 threads, on sm_100, four words more than its 128 registers; none on sm_90
 #pragma once
 #include "bulk.cuh"
 #include "short_batch.cuh"
 #include "tensor_panels.cuh"
 
-template <class Pixel, int INPUTS_, int OUTPUTS_, int ROWS_, int SPLITS_>
+// BLOCK threads, of which the first THREADS multiply.
+template <class Pixel, int INPUTS_, int OUTPUTS_, int ROWS_, int SPLITS_, int BLOCK_ = THREADS>
 struct Tile {
     static constexpr bool BYTES = sizeof(Pixel) == 1;
-    static constexpr int INPUTS = INPUTS_, OUTPUTS = OUTPUTS_, ROWS = ROWS_, SPLITS = SPLITS_;
+    static constexpr int INPUTS = INPUTS_, OUTPUTS = OUTPUTS_, ROWS = ROWS_, SPLITS = SPLITS_, BLOCK = BLOCK_;
     static constexpr int STEPS = (INPUTS + 15) / 16;    // of 16 inputs
     static constexpr int QUADS = (OUTPUTS + 3) / 4;     // of outputs
     static constexpr int PLANES = BYTES ? 1 : 2, STEP = BYTES ? 16 : 32;        // bytes of a step's row in a plane
     static constexpr int PITCH = (PLANES * STEPS * STEP / 16 | 1) * 16;         // bytes: eight rows in different banks
     static constexpr int SHARES = WARPS / SPLITS, PIECES = ROWS / 16 / SHARES;  // of 16 samples, of a share
     static constexpr int MOST = (STEPS + SPLITS - 1) / SPLITS;                  // steps of a split
+    static constexpr int SETS = BLOCK > THREADS ? 1 : 2;  // of fragments and sums: other warps fill the waits, or these
     static constexpr float BACK = BYTES ? 0x1p24f : 1.0f;
     static_assert(PIECES % 2 == 0 && MOST <= 8, "pairs of pieces; short sums in tensor cores");
 
@@ -37,50 +40,65 @@ struct Tile {
     // Input of row r of a step of the gradient: a lane has two neighbouring bytes of each of two samples.
     __device__ __forceinline__ static int input_of_row(int r) { return BYTES ? r % 8 * 2 + r / 8 : input_of_term(r); }
 
-    // Fragments of the share's pieces, samples by inputs.
-    __device__ __forceinline__ static void by_samples(unsigned (&a)[PIECES][4], const unsigned char* tile, int step,
-        int plane) {
+    // Where a step of a plane begins in the rows of the share's two pieces from piece p on.
+    __device__ __forceinline__ static const unsigned char* rows_of(const unsigned char* tile, int step, int plane,
+        int p) {
+        return tile + (share() * PIECES + p) * 16 * PITCH + (plane * STEPS + step) * STEP;
+    }
+
+    // Fragments of two pieces, samples by inputs.
+    __device__ __forceinline__ static void by_samples(unsigned (&a)[2][4], const unsigned char* rows) {
         const int lane = threadIdx.x % 32;
-        const unsigned char* const rows = tile + share() * PIECES * 16 * PITCH + (plane * STEPS + step) * STEP;
         if constexpr (BYTES) {
+            unsigned four[4];
+            load_matrices(four, rows + lane * PITCH);
 #pragma unroll
-            for (int p = 0; p < PIECES; p += 2) {
-                unsigned four[4];
-                load_matrices(four, rows + (p * 16 + lane) * PITCH);
-#pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    a[p + k / 2][k % 2] = __byte_perm(four[k], 0u, 0x4140u);
-                    a[p + k / 2][k % 2 + 2] = __byte_perm(four[k], 0u, 0x4342u);
-                }
+            for (int k = 0; k < 4; ++k) {
+                a[k / 2][k % 2] = __byte_perm(four[k], 0u, 0x4140u);
+                a[k / 2][k % 2 + 2] = __byte_perm(four[k], 0u, 0x4342u);
             }
         } else {
 #pragma unroll
-            for (int p = 0; p < PIECES; ++p) load_matrices(a[p], rows + (p * 16 + lane % 16) * PITCH + lane / 16 * 16);
+            for (int p = 0; p < 2; ++p) load_matrices(a[p], rows + (p * 16 + lane % 16) * PITCH + lane / 16 * 16);
         }
     }
 
-    // Fragments of the share's pieces, inputs by samples.
-    __device__ __forceinline__ static void by_inputs(unsigned (&a)[PIECES][4], const unsigned char* tile, int step,
-        int plane) {
+    // Fragments of two pieces, inputs by samples.
+    __device__ __forceinline__ static void by_inputs(unsigned (&a)[2][4], const unsigned char* rows) {
         const int lane = threadIdx.x % 32;
-        const unsigned char* const rows = tile + share() * PIECES * 16 * PITCH + (plane * STEPS + step) * STEP;
         if constexpr (BYTES) {
+            unsigned four[4];
+            load_matrices_turned(four, rows + lane * PITCH);
 #pragma unroll
-            for (int p = 0; p < PIECES; p += 2) {
-                unsigned four[4];
-                load_matrices_turned(four, rows + (p * 16 + lane) * PITCH);
-#pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    a[p + k / 2][k % 2 * 2] = __byte_perm(four[k], 0u, 0x4240u);
-                    a[p + k / 2][k % 2 * 2 + 1] = __byte_perm(four[k], 0u, 0x4341u);
-                }
+            for (int k = 0; k < 4; ++k) {
+                a[k / 2][k % 2 * 2] = __byte_perm(four[k], 0u, 0x4240u);
+                a[k / 2][k % 2 * 2 + 1] = __byte_perm(four[k], 0u, 0x4341u);
             }
         } else {
 #pragma unroll
-            for (int p = 0; p < PIECES; ++p) {
+            for (int p = 0; p < 2; ++p) {
                 const int row = p * 16 + lane / 16 * 8 + lane % 8;
                 load_matrices_turned(a[p], rows + row * PITCH + lane / 8 % 2 * 16);
             }
+        }
+    }
+
+    // Calls use(fragments of two pieces, p, k) for all pieces and planes of step k of the split's `count`;
+    // load(a, rows) fills a. Fragments of the next two pieces are requested before these are used, if there are two
+    // SETS.
+    template <class Load, class Use>
+    __device__ __forceinline__ static void for_pieces(unsigned (&a)[SETS][2][4], const unsigned char* tile, int k,
+        int count, const Load& load, const Use& use) {
+        constexpr int HALF = PIECES / 2, ALL = PLANES * HALF;
+#pragma unroll
+        for (int i = 0; i < ALL; ++i) {
+            const int now = k * ALL + i, next = (i + 1) % ALL;
+            const auto rows = [&](int step, int of) {
+                return rows_of(tile, first_step() + step, PLANES - 1 - of / HALF, of % HALF * 2); };
+            if (SETS == 1 || now == 0) load(a[now % SETS], rows(k, i));
+            if (SETS > 1 && now + 1 < MOST * ALL)
+                load(a[(now + 1) % SETS], rows(next > 0 ? k : min(k + 1, count - 1), next));
+            use(a[now % SETS], i % HALF * 2);
         }
     }
 };
@@ -103,9 +121,9 @@ __device__ __forceinline__ unsigned input_exponent(const unsigned* __restrict__ 
 template <class T>
 __device__ __forceinline__ void split_weights(uint2* fragments, unsigned* exponents, const float* __restrict__ w,
     const unsigned* __restrict__ sizes) {
-    constexpr int ACROSS = 16 * T::QUADS, DOWN = THREADS / ACROSS, EACH = (T::STEPS + DOWN - 1) / DOWN;
+    constexpr int ACROSS = 16 * T::QUADS, DOWN = T::BLOCK / ACROSS, EACH = (T::STEPS + DOWN - 1) / DOWN;
     const int t = threadIdx.x % 4, o = threadIdx.x % ACROSS / 4, begin = threadIdx.x / ACROSS;
-    for (int k = threadIdx.x; k < 4 * T::QUADS; k += THREADS) exponents[k] = 0u;
+    for (int k = threadIdx.x; k < 4 * T::QUADS; k += T::BLOCK) exponents[k] = 0u;
     float mine[EACH][4];
     unsigned largest = 0;
 #pragma unroll
@@ -142,7 +160,7 @@ __device__ __forceinline__ void split_weights(uint2* fragments, unsigned* expone
         to[0] = make_uint2(high[0], high[1]), to[4] = make_uint2(low[0], low[1]);
     }
     __syncthreads();
-    for (int k = threadIdx.x; k < 4 * T::QUADS; k += THREADS) exponents[k] = scale_exponent(exponents[k]);
+    for (int k = threadIdx.x; k < 4 * T::QUADS; k += T::BLOCK) exponents[k] = scale_exponent(exponents[k]);
 }
 
 // Fragment of a factor with two halves.
@@ -164,8 +182,7 @@ __device__ __forceinline__ void multiply(const unsigned char* tile, const uint2*
     for (int first = 0; first < T::QUADS; first += GROUP_QUADS) {
         float sum[T::PIECES][GROUP_QUADS][4] = {};
         const int begin = T::first_step(), count = T::end_step() - begin;
-        unsigned a[2][T::PIECES][4];  // of this step and plane, and of the next
-        T::by_samples(a[0], tile, begin, T::PLANES - 1);
+        unsigned a[T::SETS][2][4];
 #pragma unroll
         for (int k = 0; k < T::MOST; ++k) {
             if (k >= count) continue;
@@ -173,17 +190,14 @@ __device__ __forceinline__ void multiply(const unsigned char* tile, const uint2*
 #pragma unroll
             for (int q = 0; q < GROUP_QUADS; ++q)
                 if (first + q < T::QUADS) take(b[q], weights + ((begin + k) * T::QUADS + first + q) * 32);
+            const auto use = [&](const unsigned (&two)[2][4], int piece) {
 #pragma unroll
-            for (int plane = T::PLANES - 1; plane >= 0; --plane) {
-                const int now = k * T::PLANES + T::PLANES - 1 - plane, step = plane > 0 ? k : min(k + 1, count - 1);
-                if (now + 1 < T::MOST * T::PLANES)
-                    T::by_samples(a[(now + 1) % 2], tile, begin + step, plane > 0 ? plane - 1 : T::PLANES - 1);
-#pragma unroll
-                for (int p = 0; p < T::PIECES; ++p)
+                for (int p = 0; p < 2; ++p)
 #pragma unroll
                     for (int q = 0; q < GROUP_QUADS; ++q)
-                        if (first + q < T::QUADS) mma_half(sum[p][q], a[now % 2][p], b[q]);
-            }
+                        if (first + q < T::QUADS) mma_half(sum[piece + p][q], two[p], b[q]);
+            };
+            T::for_pieces(a, tile, k, count, T::by_samples, use);
         }
 #pragma unroll
         for (int p = 0; p < T::PIECES; ++p)
@@ -198,10 +212,11 @@ __device__ __forceinline__ void multiply(const unsigned char* tile, const uint2*
 }
 
 // Fragments of the gradient by the outputs, from its columns (OUTPUTS, COLUMN), with a scale for each output by its
-// `largest` number in the tile.
+// `largest` number in the tile; by THREADS threads.
 template <class T, int COLUMN>
-__device__ __forceinline__ void split_gradient(uint2* fragments, const float* columns, const unsigned* largest) {
-    for (int k = threadIdx.x; k < T::ROWS / 16 * T::QUADS * 16; k += THREADS) {
+__device__ __forceinline__ void split_gradient(uint2* fragments, const float* columns, const unsigned* largest,
+    int thread) {
+    for (int k = thread; k < T::ROWS / 16 * T::QUADS * 16; k += THREADS) {
         const int t = k % 4, u = k / 4 % 4, o = k / 16 % T::QUADS * 4 + u, piece = k / 16 / T::QUADS;
         unsigned high[2] = {}, low[2] = {};
         if (o < T::OUTPUTS) {
@@ -222,7 +237,7 @@ __device__ __forceinline__ void split_gradient(uint2* fragments, const float* co
 template <class T>
 __device__ __forceinline__ void add_gradient(const unsigned char* tile, const uint2* gradient, const unsigned* largest,
     float (&sum)[T::MOST][T::QUADS][2]) {
-    const int begin = T::first_step(), count = T::end_step() - begin;
+    const int count = T::end_step() - T::first_step();
 #pragma unroll
     for (int first = 0; first < T::QUADS; first += GROUP_QUADS) {
         unsigned b[T::PIECES][GROUP_QUADS][2];
@@ -235,29 +250,27 @@ __device__ __forceinline__ void add_gradient(const unsigned char* tile, const ui
             for (int p = 0; p < T::PIECES; ++p)
                 take(b[p][q], gradient + ((T::share() * T::PIECES + p) * T::QUADS + first + q) * 32);
         }
-        unsigned a[2][T::PIECES][4];  // of this step and plane, and of the next
-        T::by_inputs(a[0], tile, begin, T::PLANES - 1);
+        unsigned a[T::SETS][2][4];
 #pragma unroll
         for (int k = 0; k < T::MOST; ++k) {
             if (k >= count) continue;
-            float part[2][GROUP_QUADS][4] = {};  // of even pieces and of odd ones, whose products do not wait
+            float part[T::SETS][GROUP_QUADS][4] = {};  // of even pieces and of odd ones, which do not wait for them
+            const auto use = [&](const unsigned (&two)[2][4], int piece) {
 #pragma unroll
-            for (int plane = T::PLANES - 1; plane >= 0; --plane) {
-                const int now = k * T::PLANES + T::PLANES - 1 - plane, step = plane > 0 ? k : min(k + 1, count - 1);
-                if (now + 1 < T::MOST * T::PLANES)
-                    T::by_inputs(a[(now + 1) % 2], tile, begin + step, plane > 0 ? plane - 1 : T::PLANES - 1);
-#pragma unroll
-                for (int p = 0; p < T::PIECES; ++p)
+                for (int p = 0; p < 2; ++p)
 #pragma unroll
                     for (int q = 0; q < GROUP_QUADS; ++q)
-                        if (first + q < T::QUADS) mma_half(part[p % 2][q], a[now % 2][p], b[p][q]);
-            }
+                        if (first + q < T::QUADS) mma_half(part[p % T::SETS][q], two[p], b[piece + p][q]);
+            };
+            T::for_pieces(a, tile, k, count, T::by_inputs, use);
 #pragma unroll
             for (int q = 0; q < GROUP_QUADS; ++q) {
                 if (first + q >= T::QUADS) continue;
                 float(&to)[2] = sum[k][first + q];
                 const auto both = [&](int e) {
-                    return (part[0][q][e] + part[0][q][e + 1]) + (part[1][q][e] + part[1][q][e + 1]); };
+                    const float even = part[0][q][e] + part[0][q][e + 1];
+                    return T::SETS == 1 ? even : even + (part[T::SETS - 1][q][e] + part[T::SETS - 1][q][e + 1]);
+                };
                 to[0] = fmaf(both(0), inverse[q], to[0]), to[1] = fmaf(both(2), inverse[q], to[1]);
             }
         }
@@ -272,7 +285,7 @@ __device__ __forceinline__ void store_weight_gradient(const float (&sum)[T::MOST
     const int lane = threadIdx.x % 32, begin = T::first_step(), count = T::end_step() - begin;
     for (int share = 0; share < T::SHARES; ++share) {
         __syncthreads();
-        if (share != T::share()) continue;
+        if (share != T::share() || threadIdx.x >= THREADS) continue;
 #pragma unroll
         for (int k = 0; k < T::MOST; ++k)
 #pragma unroll
@@ -286,25 +299,25 @@ __device__ __forceinline__ void store_weight_gradient(const float (&sum)[T::MOST
                 }
     }
     __syncthreads();
-    for (int k = threadIdx.x; k < T::OUTPUTS * T::INPUTS; k += THREADS)
+    for (int k = threadIdx.x; k < T::OUTPUTS * T::INPUTS; k += T::BLOCK)
         to[k] = held[k] * (scale * T::BACK)
             * (T::BYTES ? 1.0f : power_of_two(254u - input_exponent(sizes, k % T::INPUTS)));
 }
 
 // Begins to copy tile number `tile` of the n samples from position `first` of the order on, without an order from row
-// `first` on; by the first warp. Samples beyond the last one are what follows, or the last one again.
+// `first` on; by a warp. Samples beyond the last one are what follows, or the last one again.
 template <class T>
 __device__ __forceinline__ void fetch(int tile, unsigned char* to, const unsigned char* __restrict__ packed,
     const unsigned* __restrict__ order, long long first, int n, Barrier* arrival) {
-    if (threadIdx.x >= 32) return;
-    if (threadIdx.x == 0) {
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) {
         barrier_expect(arrival, T::ROWS * T::PITCH);
         if (order == nullptr)
             copy_piece(to, packed + (first + tile * T::ROWS) * T::PITCH, T::ROWS * T::PITCH, arrival);
     }
     if (order == nullptr) return;
     __syncwarp();
-    for (int r = threadIdx.x; r < T::ROWS; r += 32) {
+    for (int r = lane; r < T::ROWS; r += 32) {
         const unsigned at = static_cast<unsigned>(first + min(tile * T::ROWS + r, n - 1));
         copy_piece(to + r * T::PITCH, packed + static_cast<long long>(order_at(order, at)) * T::PITCH, T::PITCH,
             arrival);
