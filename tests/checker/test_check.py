@@ -291,7 +291,7 @@ def test_every_kind_of_report_has_a_hint() -> None:
     }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
     kinds |= {"bytes", "capture", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
-    kinds |= {"not arrived", "crash", "device memory", "shared memory", "stack overflow"}
+    kinds |= {"not arrived", "crash", "device memory", "shared memory", "stack overflow", "later block"}
     assert set(HINTS) == kinds
 
 

@@ -72,7 +72,7 @@ def test_all_that_is_held_is_told(net: Net, table: str, feed: str) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_slices_and_their_sum_are_told_too(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernelwise, "SLICE_BYTES", 1 << 16)
+    monkeypatch.setattr(kernelwise, "SLICE_BYTES", 1 << 14)
     device = clockwork()
     drawn = case(nets.cnn((1, 8, 8)), TrainConfig(batch_size=20), seed=1, samples=30)
     with built(device, drawn, TABLES[table]) as trainer:
