@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,15 +116,22 @@ def test_a_data_frame_whose_names_are_numbers():
     pandas = pytest.importorskip("pandas")
     numbers = np.random.default_rng(0).normal(size=(60, 4))
     frame = pandas.DataFrame(numbers).assign(answer=[0, 1] * 30)
-    data = table(frame, "answer", drop=[3])
+    third: Any = 3
+    both: Any = [0, 1]
+    data = table(frame, "answer", drop=[third])
     assert data.table is not None and data.table.features == ["0", "1", "2"]
-    named = table(frame.set_axis(range(5), axis=1), 4, category=[], drop=3)
+    named = table(frame.set_axis(range(5), axis=1), 4, category=[], drop=third)
+    assert named.train_y is not None and data.train_y is not None
     assert np.array_equal(named.train_x, data.train_x) and np.array_equal(named.train_y, data.train_y)
-    two = table(frame.set_axis(range(5), axis=1), target=[0, 1])
+    two = table(frame.set_axis(range(5), axis=1), target=both)
     assert two.table is not None and [each.name for each in two.table.targets] == ["0", "1"]
 
 
-ODD_CELLS = {"lists": [[1], [2]], "complex numbers": [1j, 2j], "arrays": [np.zeros(2), np.ones(2)]}
+ODD_CELLS: dict[str, list[Any]] = {
+    "lists": [[1], [2]],
+    "complex numbers": [1j, 2j],
+    "arrays": [np.zeros(2), np.ones(2)],
+}
 
 
 @pytest.mark.parametrize("kind", ODD_CELLS)
