@@ -133,6 +133,11 @@ class OfRows(CNNClassifier):
         fitted = self._image_shape[1:] if hasattr(self, "_image_shape") and hasattr(self, "coefs_") else None
         return super()._shape_given(x) if x.ndim != 2 else fitted or (1, x.shape[1])
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
