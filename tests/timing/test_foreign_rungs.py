@@ -190,6 +190,9 @@ def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
     assert trainer.flops() == NET.train_flops and trainer.peak() is None
     assert time.perf_counter() > began and not np.array_equal([1], [2])
     if how == "flood":
+        until = time.perf_counter() + 20  # a thread reads the lines
+        while "it printed 100,000 lines" not in process.output() and time.perf_counter() < until:
+            time.sleep(0.1)
         assert "it printed 100,000 lines" in process.output()
     process.pause()
     before = process.cpu_seconds()
