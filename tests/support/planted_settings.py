@@ -654,7 +654,6 @@ SETTINGS: tuple[Planted, ...] = (
     *of_operation(Branch, DropsAShortcut),
     *of_operation(Sum, AddsInHalf),
     *of_operation(CrossEntropyLoss, IgnoresTheFirstClass, CrossEntropyLoss),
-    *of_operation(CrossEntropyLoss, RoundsDividedGradients, CrossEntropyLoss),
     _of_general(LogsTheLossWithoutSmoothing, "labelled", CrossEntropyLoss),
     _of_general(IgnoresTheFirstClass, "labelled", CrossEntropyLoss),
     _of_general(RoundsDividedGradients, "labelled", CrossEntropyLoss),
