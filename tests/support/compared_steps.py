@@ -18,12 +18,20 @@ from warpladder.nets import Net, params
 from warpladder.proof.bounds import loss_bound, update_bounds
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
-from warpladder.proof.verdict import distance
+from warpladder.proof.verdict import Verdict, distance, excess
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 
 #: A rate at which a step's update dwarfs the weights, so that an error in it cannot hide behind them.
 RATE = 64.0
+
+
+def steps_within(verdict: Verdict, most: float) -> bool:
+    """Whether the error that is closest to its bound, but for those of histories, whose bounds grow with their steps, is
+    within it, and the bound below `most`.
+    """
+    closest = max((row for row in verdict.rows if row.check != "history"), key=excess)
+    return verdict.error <= verdict.bound and closest.error <= closest.bound < most
 
 
 def build(rung: Rung, drawn: Case) -> Trainer:
