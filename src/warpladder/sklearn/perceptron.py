@@ -124,7 +124,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         return None
 
     def _rung_alone(self) -> str | None:
-        """What is asked for that scikit-learn's arithmetic lacks, or None."""
+        """Name of a setting that rungs alone compute, not scikit-learn's arithmetic; None without one."""
         return "X_val" if self._given is not None else self._asked() or self._own_loss()
 
     @abstractmethod
