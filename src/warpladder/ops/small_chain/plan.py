@@ -23,7 +23,7 @@ PARTS, GROUP = (1, 2, 3, 4, 6, 8), 16
 BLOCK_BYTES, ALL_BYTES, MULTIPLY_ADDS = 40, 1400, 90
 #: Cycles that a layer takes next to its arithmetic, and those of a launch of its own in a graph.
 LAYER_CYCLES, LAUNCH_CYCLES = 400, 4000
-#: Of a plan with layers in pieces, fitted to five nets on an H100 (docs/notes/graph.md): cycles before its first pass,
+#: Costs of a plan with layers in pieces, fitted to five nets on an H100 (docs/notes/graph.md): cycles before it begins,
 #: those that it takes for one that is estimated; and further launches of a layer too large for `short_gradients`.
 PIECES_CYCLES, PIECES, FURTHER = 19_000, 2.1, 9
 
