@@ -121,7 +121,7 @@ FAULTS = {
     "the filters are not reversed": ("K * K - 1 - tap", "tap"),
     "a pool's gradient goes to its first pixel": ("k == place ? g", "k == 0 ? g"),
     "the last columns of pixels are left out": ("if constexpr (REST > 0)", "if constexpr (REST > 4)"),
-    "the last block is not added": ("r < count; r += WARPS", "r < count - 1; r += WARPS"),
+    "the last block is not added": ("row < many &&", "row < many - 1 &&"),
     "the gradient passes a ReLU": ("g = z > 0.0f ? g : 0.0f", "g = z > -1.0f ? g : 0.0f"),
     "biases are those of the next channel": ("sum += b[o]", "sum += b[(o + 1) % O]"),
     "the step is that of the epoch's first": ("numbers[8LL * now", "numbers[8LL * 0"),
@@ -131,12 +131,15 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault in the kernels or in convolutions.cuh changes a step beyond its bounds."""
-    header = Path(chain.__file__).with_name("convolutions.cuh").read_text(encoding="utf-8")
+    folder = Path(chain.__file__).parent
+    headers = folder / "convolutions.cuh", folder.parents[1] / "device" / "include" / "finish_sum.cuh"
     planted: set[str] = set()
 
     def faulty(make: Callable[..., KernelSource], *arguments: object) -> KernelSource:
         source = make(*arguments)
-        text = source.text.replace('#include "convolutions.cuh"', header)
+        text = source.text
+        for header in headers:
+            text = text.replace(f'#include "{header.name}"', header.read_text(encoding="utf-8"))
         if FAULTS[fault][0] in text:
             planted.add(fault)
         return replace(source, text=text.replace(*FAULTS[fault]))

@@ -10,14 +10,14 @@ from ...device import source as sources
 from ...device.source import KernelSource
 from ...optimizers import Optimizer
 from ..small_chain.links import Links
-from ..update.rule import rule_file, rule_name
+from ..update.rule import gradient_end
 
 #: Name of the kernel.
 FINISH = "one_pass_finish"
 
 _FINISH = """\
 // Gradients of linear layers {widths} from the sums of a pass's blocks, the update if there is one, and the log.
-{include}#include "sums.cuh"
+{include}#include "finish_sum.cuh"
 
 constexpr int PARTS = 16;
 
@@ -38,7 +38,6 @@ extern "C" __global__ void __launch_bounds__(COLUMNS * PARTS) {name}(
     finish_sum<PARTS>(sums, blocks, {count}, column, to, ends);
 }}
 """
-_FLAT = "float* grads, float* params, float* first_slot, float* second_slot, float limit, const float4* row, "
 
 
 def small_sums(links: Links) -> list[tuple[str, int, int]]:
@@ -53,19 +52,17 @@ def small_sums(links: Links) -> list[tuple[str, int, int]]:
 @cache
 def finish_source(links: Links, optimizer: Optimizer | None) -> KernelSource:
     """Kernel that adds up the blocks' sums. optimizer : whose step is made too, or None."""
-    include, flat, ends = "", "", "Flat ends = {}"
-    if optimizer is not None:
-        include, flat = f'#include "{rule_file(optimizer).as_posix()}"\n#include "stepped.cuh"\n', _FLAT
-        ends = f"Stepped<{rule_name(optimizer)}> ends(grads, params, first_slot, second_slot, limit, row)"
+    end = gradient_end(optimizer)
+
     first = links.widths[0] * links.widths[1]
     lines = [f"    if (to == nullptr) {{ if (p < {count}) to = d{kind}{k} + p; else p -= {count}; }}"
              for kind, k, count in [("w", 1, first), *small_sums(links)]]  # fmt: skip
     text = _FINISH.format(
         name=FINISH,
         widths="-".join(map(str, links.widths)),
-        include=include,
-        flat=flat,
-        ends=ends,
+        include=end.include,
+        flat=end.parameters,
+        ends=end.declaration,
         arrays=", ".join(f"float* dw{k}" + f", float* db{k}" * links.has_bias[k] for k in range(1, links.last + 1)),
         lines="\n".join(lines),
         count=first + sum(count for _, _, count in small_sums(links)),

@@ -15,7 +15,7 @@ from ...optimizers import Optimizer
 from ..activation import scalar as activation
 from ..linear.short_gradients import Tile, tile_grid
 from ..loss import scalar as loss
-from ..update.rule import rule_file, rule_name
+from ..update.rule import gradient_end
 from .links import Function, Links
 from .plan import ChainPlan, Piece, padded
 
@@ -64,9 +64,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) {name}(
 {lines}
 }}
 """
-
-
-_FLAT = "float* grads, float* params, float* first_slot, float* second_slot, float limit, const float4* row, "
 
 
 @dataclass(frozen=True)
@@ -260,15 +257,13 @@ def gradient_source(links: Links, pitch: int, tile: Tile, optimizer: Optimizer |
         call = f"else {call}"
     lines.append(call)
     names = ["x", *(f"y{k}" for k in layers[:-1]), *(f"g{k}" for k in layers)]
-    include, flat, ends = "", "", "Flat ends = {}"
-    if optimizer is not None:
-        include, flat = f'#include "{rule_file(optimizer).as_posix()}"\n#include "stepped.cuh"\n', _FLAT
-        ends = f"Stepped<{rule_name(optimizer)}> ends(grads, params, first_slot, second_slot, limit, row)"
+    end = gradient_end(optimizer)
+
     text = _GRADIENT.format(
         name=GRADIENT,
-        include=include,
-        flat=flat,
-        ends=ends,
+        include=end.include,
+        flat=end.parameters,
+        ends=end.declaration,
         widths="-".join(map(str, widths)),
         arrays=", ".join(
             [f"const float* __restrict__ {name}" for name in names]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ...device import Array, Device
-from ...optimizers.base import NUMBERS
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches, ceil_div
-from ..engine.segments import Operands, Segment
-from ..update.cuda import limit
-from ..update.rule import rule_name
+from ..engine.segments import Operands
+from ..update.stepped import StepsInPlace
 from .plan import fitting, planned
 from .source import BACKWARD, FINISH, FORWARD, backward_source, finish_source, forward_source
 from .stages import stages
 
 
-class SmallConvolutions(Segment):
+class SmallConvolutions(StepsInPlace):
     """Segment Gather, Conv2d [activation] [MaxPool2d], Conv2d, ..., whose activations fit in a block's shared memory.
 
     A block computes all layers of one sample after another; another launch adds up the blocks' weight gradients.
@@ -24,7 +22,6 @@ class SmallConvolutions(Segment):
 
     cost = 2
     masks_dy = True
-    updates_all_biases = False
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -38,15 +35,12 @@ class SmallConvolutions(Segment):
         pixel = "unsigned char" if self.samples.stored.dtype == np.uint8 else "float"
         self.forward_kernel = device.kernel(forward_source(plan, pixel), FORWARD)
         self.total = sum(stage.weights + stage.o for stage in found)
-        config = None if self.update is None else self.update.config
+        self.bind_step()
         if trains:
             most = max(plan.blocks(n, device.limits, plan.backward_shared) for n in range(1, capacity + 1))
             self.rows = self.scratch((most, self.total))
             self.backward_kernel = device.kernel(backward_source(plan), BACKWARD)
-            optimizer = None if config is None else config.optimizer
-            self.finish_kernel = device.kernel(finish_source(plan, optimizer), FINISH)
-        # the optimizer's settings at the running step, if each has its own: the loss counts the step
-        self.row = None if config is None or config.steady else self.scratch((1, NUMBERS))
+            self.finish_kernel = device.kernel(finish_source(plan, self.optimizer), FINISH)
 
     def _outputs(self, capacity: int) -> tuple[list[Array], list[Array | None]]:
         """Output of each stage, the segment's for the last one, and argmax indices of those with a pool."""
@@ -63,11 +57,6 @@ class SmallConvolutions(Segment):
     def takes(cls, subgraph: Subgraph) -> bool:
         found = stages(subgraph)
         return found is not None and planned(found, subgraph.capacity, subgraph.limits) is not None
-
-    @classmethod
-    def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        config = subgraph.config
-        return config is not None and config.clip_norm is None and rule_name(config.optimizer) is not None
 
     @property
     def _stored(self) -> list[Array]:
@@ -109,14 +98,6 @@ class SmallConvolutions(Segment):
         return [
             self.backward_kernel.bind(grid, self.plan.threads, *read, self.rows, part.n, shared=4 * shared),
             self.finish_kernel.bind(
-                ceil_div(self.total, 32), self.plan.threads, self.rows, grid, *grads, *self._step(part)
+                ceil_div(self.total, 32), self.plan.threads, self.rows, *grads, *self.step(part), grid
             ),
         ]
-
-    def _step(self, part: Slice) -> tuple[object, ...]:
-        """Arguments of the optimizer's step; none if another launch makes it."""
-        update, row = self.update, self.operands.numbers if self.row is None else self.row
-        if update is None:
-            return ()
-        slots = (*update.slots, None, None)[:2]
-        return update.grads, update.params if part.is_whole else None, *slots, limit(update.config), row

@@ -320,24 +320,3 @@ __device__ __forceinline__ void gather(float* grid, const Pixel* __restrict__ so
     }
     if (labels != nullptr && threadIdx.x == 0) target[i] = labels[row];
 }
-
-// Sum over rows (count, pitch) of column `t`, a parameter's gradient in each block, in their order; `to`: its place, or
-// null. 32 columns a block: each warp adds every WARPS-th row.
-template <class Ends>
-__device__ __forceinline__ void sum_blocks(const float* __restrict__ rows, int count, int pitch, int t, float* to,
-    const Ends& ends) {
-    constexpr int WARPS = THREADS / 32;
-    __shared__ float held[WARPS][32];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    float total = 0.0f;
-    if (to != nullptr) {
-#pragma unroll 8
-        for (int r = warp; r < count; r += WARPS) total += rows[static_cast<long long>(r) * pitch + t];
-    }
-    held[warp][lane] = total;
-    __syncthreads();
-    if (warp > 0 || to == nullptr) return;
-#pragma unroll
-    for (int w = 1; w < WARPS; ++w) total += held[w][lane];
-    ends.finish(to, total);
-}

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...device import source as sources
 from ...device.source import KernelSource
 from ...optimizers import Optimizer
-from ..update.rule import rule_file, rule_name
+from ..update.rule import gradient_end
 from .plan import FrontPlan, Grid, StagePlan, filters, quads
 
 #: Names of the kernels.
@@ -76,17 +76,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {name}(
 """
 
 _FINISH = """\
-{include}extern "C" __global__ void __launch_bounds__(THREADS) {name}(
-    const float* __restrict__ rows, int count, {gradients}{flat}
+// Sums of the blocks' weight gradients of stages of {title}.
+{include}#include "finish_sum.cuh"
+
+extern "C" __global__ void __launch_bounds__({threads}) {name}(
+    const float* __restrict__ rows, {gradients}, {flat}int count
 ) {{
     const {ends};
-    const int t = blockIdx.x * 32 + threadIdx.x % 32;
+    const int t = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
     float* const to = {places}nullptr;
-    sum_blocks(rows, count, {total}, t, to, ends);
+    finish_sum<{threads} / COLUMNS>(rows, count, {total}, t, to, ends);
 }}
 """
-
-_FLAT = ", float* grads, float* params, float* first_slot, float* second_slot, float limit, const float4* row"
 
 
 def _grid(grid: Grid) -> str:
@@ -217,11 +218,10 @@ def finish_source(plan: FrontPlan, optimizer: Optimizer | None) -> KernelSource:
         places += f"t < {at + each.stage.o} ? {to} : "
         gradients += [f"float* db{number}"] * each.stage.has_bias
         at += each.stage.o
-    include, flat, ends = '#include "parameter.cuh"\n\n', "", "Flat ends = {}"
-    if optimizer is not None:
-        include, flat = f'#include "{rule_file(optimizer).as_posix()}"\n#include "stepped.cuh"\n\n', _FLAT
-        ends = f"Stepped<{rule_name(optimizer)}> ends(grads, params, first_slot, second_slot, limit, row)"
-    text = _head(f"Sums of weight gradients of stages of {_title(plan)}.", plan) + "\n" + _FINISH.format(
-        name=FINISH, include=include, gradients=", ".join(gradients), flat=flat, ends=ends, places=places, total=at
+    end = gradient_end(optimizer)
+
+    text = _FINISH.format(
+        title=_title(plan), threads=plan.threads, name=FINISH, include=end.include, gradients=", ".join(gradients),
+        flat=end.parameters, ends=end.declaration, places=places, total=at,
     )  # fmt: skip
     return sources.assembled(Path(__file__).with_name(f"{FINISH}.cu"), text)

@@ -1,4 +1,4 @@
-// End of a step in one pass: sums over the blocks' parts of each number of the gradient, and the update.
+// Sums over blocks' parts of each number of the gradient, and what is done with them, such as any optimizer's step.
 #pragma once
 #include "chain_end.cuh"
 
