@@ -12,7 +12,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from reproduced_reports import SMALL, reproduced
 
@@ -23,7 +22,6 @@ from warpladder.appendix.reproduce.experiments import Found
 from warpladder.appendix.reproduce.expressions import Expression, Unmeasured
 from warpladder.appendix.reproduce.kinds.climbed import is_disturbed
 from warpladder.appendix.reproduce.kinds.climbs import calmer
-from warpladder.appendix.reproduce.kinds.trainings import pytorch_weights
 from warpladder.appendix.reproduce.provenance import Provenance, checksum
 from warpladder.appendix.reproduce.report.page import page
 from warpladder.appendix.reproduce.report.pictures import lines, under
@@ -35,7 +33,6 @@ from warpladder.appendix.reproduce.texts import Figures, counted
 from warpladder.data import load
 from warpladder.errors import ConfigError
 from warpladder.machine.facts import busy_seconds, own_seconds
-from warpladder.nets import mlp
 from warpladder.results import RungResult
 from warpladder.results.report.figures.svg import picture as picture_of
 from warpladder.results.sweep import Sweep
@@ -255,14 +252,6 @@ def test_runs_of_a_cpu_and_a_gpu_stand_side_by_side(tmp_path: Path) -> None:
     assert [[len(each.rows) for each in one.sections[0].tables] for one in (left, right)] == [[4, 3], [4, 3]]
     assert left.sections[0].tables[1].rows[2].reason and right.sections[0].tables[0].rows[0].values[0].here is None
     assert "on the GPU" in page([found, other], ["cpu", "gpu"])
-
-
-def test_pytorch_draws_weights_within_the_root_of_the_inputs() -> None:
-    drawn = pytorch_weights(mlp(), 0)
-    assert list(drawn) == ["1.weight", "1.bias", "3.weight", "3.bias"]
-    for name, inputs in (("1.weight", 784), ("1.bias", 784), ("3.weight", 256), ("3.bias", 256)):
-        most = float(np.abs(drawn[name]).max())
-        assert 0.7 / inputs**0.5 < most <= 1 / inputs**0.5, name
 
 
 def test_curves_and_marks_on_each_other_are_seen() -> None:

@@ -454,7 +454,7 @@ def test_another_optimizer_keeps_the_recipe_but_for_the_rate_and_says_so(run):
     assert "Optimizer: Adam 0.001, betas 0.8 0.99; learning rate: cosine, warm-up 0.5 epochs" in out
     config = load_checkpoint("a").config
     assert config == RECIPES["mlp10"].but(
-        epochs=1, batch_size=32, optimizer=Adam(betas=(0.8, 0.99)), schedule=Cosine(warmup=0.5)
+        epochs=1, batch_size=32, optimizer=Adam(betas=(0.8, 0.99)), schedule=Cosine(warmup=0.5), initial="he"
     )
     for given in (
         ("--optimizer", "adamw", "--lr", "0.01"),

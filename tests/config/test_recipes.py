@@ -22,9 +22,12 @@ def test_every_net_has_settings_of_its_report_and_for_the_digits():
     "data", ["digits", DataRequest("digits"), wl.data.load("digits")], ids=["name", "request", "set"]
 )
 def test_the_recipe_is_that_of_net_and_data_however_the_data_are_named(data):
-    assert resolve_task(RunRequest("mlp", data)).config == DIGITS["mlp"]
-    assert resolve_task(RunRequest("mlp", data, settings={"epochs": 3})).config == DIGITS["mlp"].but(epochs=3)
-    assert resolve_task(RunRequest("mlp", data, wl.TrainConfig(epochs=2))).config == wl.TrainConfig(epochs=2)
+    assert resolve_task(RunRequest("mlp", data)).config == DIGITS["mlp"].but(initial="he")
+    assert resolve_task(RunRequest("mlp", data, settings={"epochs": 3})).config == DIGITS["mlp"].but(
+        epochs=3, initial="he"
+    )
+    config = wl.TrainConfig(epochs=2)
+    assert resolve_task(RunRequest("mlp", data, config)).config == config.but(initial="he")
 
 
 @pytest.mark.parametrize("net", [*(net for net in LEAST if net != "cnn"), pytest.param("cnn", marks=pytest.mark.slow)])

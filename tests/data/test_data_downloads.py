@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from mnist_files import ZIPPED, write_mnist
 
-from warpladder.data import load
+from warpladder.data import cifar10, load
 from warpladder.errors import DataError
 
 Image = pytest.importorskip("PIL.Image")
@@ -77,6 +81,45 @@ def test_folders_that_cannot_be(tmp_path):
     odd.write_bytes(b"\x89PNG and no more")
     with pytest.raises(DataError, match=r"zz\.png: is no image that can be read"):
         load(str(tmp_path / "pets"))
+
+
+def one_batch(folder: Path) -> None:
+    for name in (*cifar10.TRAIN, cifar10.TEST):
+        (folder / name).write_bytes(bytes(3073))
+
+
+def empty(*names: str) -> Callable[[Path], None]:
+    """Function that writes empty files into a folder."""
+
+    def write(folder: Path) -> None:
+        for name in names:
+            (folder / name).write_bytes(b"")
+
+    return write
+
+
+OTHERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "mnist": (write_mnist, "holds the files of mnist: --data mnist --data-dir {0}, in Python wl.data.load('mnist', d"),
+    "torchvision": (lambda folder: write_mnist(folder / "raw", ZIPPED, ".gz"), "mnist: --data mnist --data-dir {0}, "),
+    "cifar10": (
+        one_batch,
+        "holds the files of cifar10: --data cifar10 --data-dir {0}, in Python wl.data.load('cifar10",
+    ),
+    "pickles": (lambda folder: (folder / "cifar-10-batches-py").mkdir(), "holds cifar-10-batches-py, a pickle, which"),
+    "arrays": (empty("a.npz"), "holds a.npz: --data {0}/a.npz, in Python wl.data.load('{0}/a.npz')"),
+    "table": (empty("b.csv"), "holds b.csv: --data {0}/b.csv --label NAME, in Python wl.data.table('{0}/b.csv', NAME)"),
+    "tables": (empty("test.csv", "train.csv"), "{0}/train.csv', NAME); tables of pixels: --data csv --data-dir {0}"),
+}
+
+
+@pytest.mark.parametrize(("write", "words"), OTHERS.values(), ids=OTHERS)
+def test_a_folder_of_another_kind_is_told_how_to_load(tmp_path, write, words):
+    write(tmp_path)
+    with pytest.raises(DataError) as error:
+        load(str(tmp_path))
+    assert words.format(tmp_path) in str(error.value)
+    with pytest.raises(DataError, match=re.escape(str(error.value))):
+        load(str(tmp_path), label="answer")
 
 
 @pytest.mark.parametrize("name", ["csv", "mnist", "cifar10", "."])

@@ -159,8 +159,8 @@ def test_runs_repeat_bit_for_bit(rung):
 def test_nets_train_by_their_recipe_where_no_settings_are_given():
     small = data(valid=0)
     net = wl.nets.mlp10(small.in_shape, 3)
-    assert train(net, small).config == RECIPES["mlp10"]
-    assert train(MLP, small).config == TrainConfig()
+    assert train(net, small).config == RECIPES["mlp10"].but(initial="he")
+    assert train(MLP, small).config == TrainConfig(initial="he")
 
 
 def test_no_epochs_score_the_initial_weights():

@@ -33,7 +33,7 @@ def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
     """Document of a checkpoint for `json`."""
     document = {
         "net": net_to_json(checkpoint.net),
-        "config": checkpoint.config.as_dict(),
+        "config": {**checkpoint.config.as_dict(), "initial": checkpoint.config.initial},
         "data": {key: value for key, value in asdict(checkpoint.data).items() if key not in _DATA_OPTIONAL or value},
         "rung": checkpoint.rung,
         "epoch": checkpoint.epoch,
@@ -163,7 +163,7 @@ def _config(value: Any) -> TrainConfig:
     known = {field.name for field in fields(TrainConfig)} | set(SHORT)
     if not isinstance(value, dict) or not value.keys() <= known:
         refuse("has settings that this version of warpladder does not know")
-    return TrainConfig.from_dict(value)
+    return TrainConfig.from_dict({"initial": "he"} | value)  # earlier versions drew no others
 
 
 def _data(value: Any, net: Net) -> DataMark:

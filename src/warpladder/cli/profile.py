@@ -61,7 +61,7 @@ def profile(net_name: str, rung: str, counted: bool, out: Path | None, overwrite
     if out is not None:
         check_place(out, overwrite)
     run = resolve(run_request(net_name, options, rung=rung))
-    report_defaults(net_name, run.config, options)
+    report_defaults(net_name, run, options)
     counts = count_step(run) if counted else []  # first: an error about it comes before the measurement
     found = profile_run(run)
     if out is not None:

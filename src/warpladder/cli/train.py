@@ -134,7 +134,7 @@ def train(
         raise click.UsageError(f"--repeat {why}", ctx)
     run = resolve(request)
     if resume is None:
-        report_defaults(net_name, run.config, options)
+        report_defaults(net_name, run, options)
     for sentence in run.advice:
         warnings.warn(sentence, stacklevel=1)
     if count is not None:
@@ -212,7 +212,9 @@ def _show(run: Run, samples: int) -> None:
         waited = epoch - run.best_epoch
         end = f"{waited} epoch{'s' * (waited != 1)} without a lower validation loss" if epoch < epochs else "the last"
         click.echo(f"Ended after epoch {epoch} of {epochs}, {end}; the weights are those of epoch {run.best_epoch}")
-    click.echo(f"Optimizer: {run.config.optimizer.described()}; learning rate: {run.config.schedule.described()}")
+    drawn = "" if run.config.initial is None else f"; initial weights: {run.config.initial}"
+    rate = run.config.schedule.described()
+    click.echo(f"Optimizer: {run.config.optimizer.described()}; learning rate: {rate}{drawn}")
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
         test = run.checkpoint.test

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..errors import ConfigError
 from ..errors.arguments import ByName, kind_of, listed, shown
+from ..nets import Shape
 from ..optimizers import SGD, Adam, Optimizer
 from ..optimizers.schedules import Constant, Cosine, Schedule
 
@@ -22,6 +23,9 @@ PLAIN, CONSTANT = SGD(), Constant()
 
 #: Settings of SGD that `TrainConfig` takes directly if no optimizer is given.
 SHORT = ("learning_rate", "momentum", "nesterov", "weight_decay", "betas", "eps")
+
+#: Rules by which a seed draws initial weights, as in `nets.params.initial`.
+INITIAL = ("he", "pytorch", "glorot")
 
 
 @dataclass(frozen=True, init=False)
@@ -61,6 +65,10 @@ class TrainConfig(metaclass=ByName):
         Number of consecutive epochs without a lower validation loss after which `train` ends the run. Its final weights
         are those of the epoch with the lowest validation loss, even if all epochs were trained. The data need a
         validation part.
+    initial : str or None
+        Rule by which the seed draws initial weights: "he", "pytorch" or "glorot", as `nets.params.initial` has them.
+        None takes "pytorch" where samples are rows of features, and "he" where they are images. A run whose weights are
+        given draws none.
     learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
         Settings of SGD if no optimizer is given: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
     """
@@ -79,6 +87,7 @@ class TrainConfig(metaclass=ByName):
     loss_every: int = 1
     early_stopping: int | None = None
     clip_norm: float | None = None
+    initial: str | None = None
 
     def __init__(
         self,
@@ -94,6 +103,7 @@ class TrainConfig(metaclass=ByName):
         loss_every: int = 1,
         early_stopping: int | None = None,
         clip_norm: float | None = None,
+        initial: str | None = None,
         *,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -112,7 +122,7 @@ class TrainConfig(metaclass=ByName):
             )
         values = (
             epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every,
-            loss_every, early_stopping, clip_norm,
+            loss_every, early_stopping, clip_norm, initial,
         )  # fmt: skip
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
@@ -141,6 +151,8 @@ class TrainConfig(metaclass=ByName):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise ConfigError(f"{name} wants True or False, got {value!r}")
+        if self.initial is not None and self.initial not in INITIAL:
+            raise ConfigError(f"initial wants {', '.join(INITIAL[:-1])} or {INITIAL[-1]}, got {shown(self.initial)}")
         if self.seed >= 2**32:
             raise ConfigError(f"seed must be below 2^32, got {self.seed}")
         if self.loss_every >= 2**31:
@@ -213,11 +225,11 @@ class TrainConfig(metaclass=ByName):
         return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Settings as plain values, for JSON; optimizer and schedule are dictionaries with their names. early_stopping
-        and clip_norm are left out if None.
+        """Settings as plain values, for JSON; optimizer and schedule are dictionaries with their names. early_stopping,
+        clip_norm and initial are left out if None.
         """
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("early_stopping", "clip_norm"):
+        for name in ("early_stopping", "clip_norm", "initial"):
             if plain[name] is None:
                 del plain[name]
         return plain | {
@@ -298,8 +310,24 @@ DIGITS = {
 }
 
 
-def recipe(net: str, data: str = "") -> TrainConfig:
-    """Settings for the net of this name: on the digits those made for them, else those of its report; for any other net
-    `TrainConfig()`.
+#: Settings of every net where samples are rows of features, as a table's.
+FEATURES = TrainConfig(epochs=20, batch_size=32, optimizer=Adam(1e-3))
+
+
+def recipe(net: str, data: str = "", in_shape: Shape = ()) -> TrainConfig:
+    """Settings for the net of this name: for rows of features `FEATURES`, on the digits those made for them, else those
+    of its report; for any other net `TrainConfig()`.
+
+    in_shape : shape of one sample; rows of features have one size.
     """
+    if len(in_shape) == 1:
+        return FEATURES
     return (DIGITS if isinstance(data, str) and data == "digits" else RECIPES).get(net, TrainConfig())
+
+
+def initial_for(in_shape: Shape) -> str:
+    """Rule of initial weights that settings without one have: "pytorch" where samples are rows of features, else "he".
+
+    The reports' results on images have He's weights, which fit the noise of a table too soon (docs/notes/tables.md).
+    """
+    return "pytorch" if len(in_shape) == 1 else "he"

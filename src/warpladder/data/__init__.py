@@ -17,7 +17,7 @@ from .arrays import arrays
 from .csv import write_submission
 from .dataset import Dataset, pixels
 from .fetch import fetch_all
-from .folders import read_folder
+from .folders import other_set, read_folder
 from .local import root
 from .npz import read_npz
 from .reader import opened
@@ -87,6 +87,8 @@ def load(
         return table(name, label, validation=validation or None, limit=limit, seed=seed)
     if str(name).lower().endswith(".npz") or os.path.isdir(str(name)):
         if data_dir is not None or shape is not None or label is not None:
+            if os.path.isdir(name) and (instead := other_set(Path(name))):
+                raise DataError(f"{name}: {instead}")
             raise DataError(f"{name}: is loaded by its path alone: leave out data_dir, shape and label")
         found = read_npz(name) if os.path.isfile(name) else read_folder(name, seed)
         return _standardised(split(found, limit=limit, validation=validation, seed=seed), standardize)

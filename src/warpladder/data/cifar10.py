@@ -26,7 +26,7 @@ FOLDERS = ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10", "c
 TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = "test_batch.bin"
 ARCHIVE = "cifar-10-binary.tar.gz"
-_PICKLED = ("cifar-10-python.tar.gz", "cifar-10-batches-py")
+PICKLED = ("cifar-10-python.tar.gz", "cifar-10-batches-py")
 _MOST = 2**28  # bytes of one batch; the published ones have 30,730,000
 
 # The set's own server, the last address, has been throttled to some 50 kB/s since June 2026.
@@ -44,10 +44,10 @@ REMOTE = Remote(
 def load(request: Request) -> Dataset:
     """Load 50,000 training and 10,000 test images, (3, 32, 32) uint8."""
     if request.root:
-        if found := _at_hand(request.root):
+        if found := at_hand(request.root):
             return read_archive(found[0]) if len(found) == 1 else read_batches(found)
         if request.explicit:
-            pickled = next((p for f in FOLDERS for n in _PICKLED if (p := request.root / f / n).exists()), None)
+            pickled = next((p for f in FOLDERS for n in PICKLED if (p := request.root / f / n).exists()), None)
             hint = f"; {pickled} is the Python version, a pickle, which is never loaded" if pickled else ""
             folders = [request.root / name for name in ("cifar-100-binary", ".")]
             if hundred := next((folder for folder in folders if (folder / "train.bin").exists()), None):
@@ -120,7 +120,7 @@ def _wrong_size(content: bytes | bytearray | memoryview) -> str:
     return f"{size:,} bytes are not whole records of 3,073: it is cut off or no CIFAR-10 batch, fetch it again"
 
 
-def _at_hand(root: Path) -> list[Path] | None:
+def at_hand(root: Path) -> list[Path] | None:
     """Paths of the six batches; if some are missing, of the archive alone; None if neither is found."""
     names = (ARCHIVE, ARCHIVE.removesuffix(".gz"))
     archive = next((path for folder in FOLDERS if (path := find(root / folder, names))), None)

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import listed
+from . import cifar10, mnist
 from .arrays import arrays
 from .dataset import Dataset
 from .local import archives
 from .subset import stratified
+from .tables.load import is_table
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 
@@ -57,11 +61,40 @@ def _images(folder: Path, like: np.ndarray | None = None) -> tuple[list[np.ndarr
             x.append(image)
             y.append(of_class.name)
     if not x:
+        if instead := other_set(folder):
+            raise DataError(f"{folder}: {instead}")
         raise DataError(
             f"{folder}: holds no folders of images: put the images of each class ({', '.join(SUFFIXES)}) into a folder "
             f"that has the class's name{archives(folder)}"
         )
     return x, y
+
+
+def other_set(folder: Path) -> str:
+    """Clause on another data set whose files lie in a folder, and how it is loaded; "" if none is found."""
+    name = mnist.found_in(folder) or ("cifar10" if cifar10.at_hand(folder) else "")
+    tables = sorted(each for each in folder.iterdir() if is_table(each.name) and each.is_file())
+    if name:
+        return (
+            f"holds the files of {name}: --data {name} --data-dir {quote(str(folder))}, in Python "
+            f"wl.data.load({name!r}, data_dir={str(folder)!r})"
+        )
+    if pickled := next((each for each in cifar10.PICKLED if (folder / each).exists()), ""):
+        return f"holds {pickled}, a pickle, which is never loaded: --data cifar10 fetches the binary version"
+    if arrays := sorted(each for each in folder.iterdir() if each.suffix.lower() == ".npz"):
+        return f"holds {_listed(arrays)}: --data {quote(str(arrays[0]))}, in Python wl.data.load({str(arrays[0])!r})"
+    if tables:
+        first = next((each for each in tables if "train" in each.name), tables[0])
+        pixels = f"; tables of pixels: --data csv --data-dir {quote(str(folder))}" if len(tables) > 1 else ""
+        return (
+            f"holds {_listed(tables)}: --data {quote(str(first))} --label NAME, in Python "
+            f"wl.data.table({str(first)!r}, NAME){pixels}"
+        )
+    return ""
+
+
+def _listed(files: list[Path]) -> str:
+    return listed([each.name for each in files])
 
 
 def _image(path: Path) -> np.ndarray:

@@ -89,6 +89,19 @@ def load(name: str, request: Request) -> Dataset:
     return read(name, paths or fetch_all(name, REMOTES[name], progress=request.progress))
 
 
+def found_in(folder: Path) -> str:
+    """Name of the set whose four files lie in a folder, or in a usual one below it; "" without them.
+
+    Raises DataError: some of the files are missing or damaged.
+    """
+    paths = find_all(folder, FOLDERS["mnist"], _SPELLINGS) or find_all(folder, FOLDERS["fashion"], _SPELLINGS)
+    if paths is None:
+        return ""
+    with opened(paths[1]) as reader:
+        digest = hashlib.sha256(read_labels(reader).tobytes()).hexdigest()
+    return "fashion" if digest == _LABELS["fashion"] else "mnist"
+
+
 def read(name: str, paths: Sequence[Path]) -> Dataset:
     """Read the four files, in the order of `FILES`, as (images, 1, height, width) uint8 and int32 labels."""
     parts = []

@@ -97,20 +97,33 @@ def initial_buffers(net: Net) -> np.ndarray:
     return flat
 
 
-def initial(net: Net, seed: int) -> np.ndarray:
-    """Initial parameters (param_count,) float32: weights normal with variance 2 / fan_in (He et al. 2015), biases 0;
-    a normalisation's weights are 1.
+def initial(net: Net, seed: int, rule: str | None = None) -> np.ndarray:
+    """Initial parameters (param_count,) float32; a normalisation's weights are 1 and its biases 0.
+
+    rule : "he", as None, draws weights from a normal distribution of variance 2 / fan_in (He et al. 2015), "glorot"
+    uniformly within sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010), both with biases 0; "pytorch" draws weights
+    and biases uniformly within 1 / sqrt(fan_in), as PyTorch does.
 
     Each tensor draws from its own Philox stream, keyed by (seed, tensor number), in float64, and is then rounded: the
     same bits on every rung and platform.
     """
     flat = np.zeros(net.param_count, np.float32)
-    for number, place in enumerate(param_slices(net)):
-        if len(place.shape) > 1:
-            fan_in = math.prod(place.shape[1:])
+    places = param_slices(net)
+    weights = {place.layer: place.shape for place in places if len(place.shape) > 1}
+    for number, place in enumerate(places):
+        part = flat[place.start : place.stop]
+        if place.layer not in weights:
+            part[:] = place.name.endswith("weight")
+        elif len(place.shape) > 1 or rule == "pytorch":
             stream = np.random.Generator(np.random.Philox(key=[seed, number]))
-            values = stream.standard_normal(place.stop - place.start) * math.sqrt(2 / fan_in)
-            flat[place.start : place.stop] = values.astype(np.float32)
-        elif net.layers[place.layer].normalizes and place.name.endswith("weight"):
-            flat[place.start : place.stop] = 1
+            part[:] = _drawn(stream, rule or "he", weights[place.layer], len(part)).astype(np.float32)
     return flat
+
+
+def _drawn(stream: np.random.Generator, rule: str, weight: Shape, count: int) -> np.ndarray:
+    """Drawn values (count,) float64. weight : shape of the layer's weights, (outputs, inputs, ...)."""
+    fan_in, fan_out = math.prod(weight[1:]), weight[0] * math.prod(weight[2:])
+    if rule == "he":
+        return stream.standard_normal(count) * math.sqrt(2 / fan_in)
+    most = {"pytorch": 1 / math.sqrt(fan_in), "glorot": math.sqrt(6 / (fan_in + fan_out))}[rule]
+    return stream.uniform(-most, most, count)

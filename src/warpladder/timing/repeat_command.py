@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from ..config import TrainConfig, recipe
+from ..config import TrainConfig, initial_for, recipe
 from ..config.spelling import OWN, changes, write
 from ..ladder import outside
 from ..nets import is_named
@@ -28,7 +28,8 @@ def repeat_command(task: ClimbTask, rungs: Sequence[Rung], *, quick: bool = Fals
     """
     stored = standardize or task.data.train_x.dtype == np.uint8  # all named data sets are bytes
     foreign = bool(outsiders(task.net, task.config)) or any(map(outside, rungs))
-    defaults = recipe(task.net.name, task.data.name)
+    shape = task.net.in_shape
+    defaults = recipe(task.net.name, task.data.name, shape).but(initial=task.config.initial and initial_for(shape))
     is_unclipped = (
         defaults.clip_value is not None and task.config.clip_value is task.config.clip_norm is None
     )  # no option unsets it

@@ -73,7 +73,7 @@ class ClimbTask:
 
     def start(self) -> State:
         """Initial state of training, a new copy."""
-        return State(initial(self.net, self.config.seed))
+        return State(initial(self.net, self.config.seed, self.config.initial))
 
 
 def proven_with(rung: Rung, task: ClimbTask) -> tuple[TrainConfig, str]:

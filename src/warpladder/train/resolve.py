@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..checkpoint import Checkpoint, load
-from ..config import TrainConfig, recipe
+from ..config import TrainConfig, initial_for, recipe
 from ..config.spelling import configured, read_loss
 from ..data import Dataset, table
 from ..data import load as load_data
@@ -70,6 +70,8 @@ def resolve(request: RunRequest) -> ResolvedRun:
     """
     if request.resume is not None and request.weights is not None:
         raise ConfigError("a run continues a checkpoint (resume) or begins with its weights (from): give one of them")
+    if request.weights is not None and request.settings.get("initial") is not None:
+        raise ConfigError("a run draws its weights (initial) or begins with given ones (from): give one of them")
     before = None if request.resume is None else load(request.resume)
     net, stored, config = _task_of(request, before)
     task = _checked(net, stored, config)
@@ -112,9 +114,11 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
     """
     name = request.net if isinstance(request.net, str) else getattr(request.net, "name", "")
     given = request.config if request.config is not None or before is None else before.config
-    config = resolve_config(name, given, request.settings, getattr(request.data, "name", request.data))
+    of_data = getattr(request.data, "name", request.data)
+    seed = resolve_config(name, given, request.settings, of_data).seed
     wanted = _encoded_as(before, request.data)
-    data = resolve_data(wanted, config.seed, standardize=before is not None and bool(before.data.mean))
+    data = resolve_data(wanted, seed, standardize=before is not None and bool(before.data.mean))
+    config = resolve_config(name, given, request.settings, of_data, data.in_shape)
     loss, is_named = read_loss(request.loss) if isinstance(request.loss, str) else request.loss, _is_named(request.net)
     if loss is None and before is not None and is_named:
         loss = before.net.loss
@@ -126,7 +130,19 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
     if data.has_targets and is_named:
         loss = loss or MSELoss()  # the named nets are classifiers
     net = net if request.hidden is None else with_hidden(net, request.hidden)
+    config = _with_initial(config, net, before, request.weights is not None)
     return (net if loss is None else replace(net, loss=loss)), of_outputs(data, net), config
+
+
+def _with_initial(config: TrainConfig, net: Net, before: Checkpoint | None, is_given: bool) -> TrainConfig:
+    """Settings with the rule of the initial weights: that of the resumed run, or of the net's samples; none if the
+    weights are given.
+    """
+    if is_given:
+        return config.but(initial=None)
+    if config.initial is not None:
+        return config
+    return config.but(initial=initial_for(net.in_shape) if before is None else before.config.initial)
 
 
 def _encoded_as(before: Checkpoint | None, data: Any) -> Any:
@@ -147,8 +163,12 @@ def _is_named(net: Net | str) -> bool:
     return isinstance(net, str) and not is_net_file(net)
 
 
-def resolve_config(net: str, config: Any = None, settings: Any = None, data: Any = "") -> TrainConfig:
-    """Settings of a training: `config`, or the recipe of this net and data set, with `settings` replacing some values.
+def resolve_config(
+    net: str, config: Any = None, settings: Any = None, data: Any = "", in_shape: Shape = ()
+) -> TrainConfig:
+    """Settings of a training: `config`, or the recipe of this net and data set; `settings` replace some values.
+
+    in_shape : shape of a sample, once it is known.
 
     Raises ArgumentError: `config` is no `TrainConfig`. Raises ConfigError: a setting is unknown or impossible.
     """
@@ -156,7 +176,7 @@ def resolve_config(net: str, config: Any = None, settings: Any = None, data: Any
         raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
     if config is not None and not isinstance(config, TrainConfig):
         raise ArgumentError(f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5)")
-    return configured(recipe(net, data) if config is None else config, settings or {})
+    return configured(recipe(net, data, in_shape) if config is None else config, settings or {})
 
 
 def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset:

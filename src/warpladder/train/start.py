@@ -26,7 +26,9 @@ def fresh_start(net: Net, config: TrainConfig, data: DataMark, rung: Rung, weigh
     """
     element = named(rung.precision).element
     if weights is None:
-        params, buffers = (array.astype(element) for array in (initial(net, config.seed), initial_buffers(net)))
+        params, buffers = (
+            array.astype(element) for array in (initial(net, config.seed, config.initial), initial_buffers(net))
+        )
         return Checkpoint(net, config, data, rung.name, params=tensors(net, params, buffers))
     if isinstance(weights, Mapping):
         flat = flat_weights(net, {name: to_numpy(array, str(name)) for name, array in weights.items()}, dtype=element)

@@ -100,6 +100,11 @@ config_options = together(
         help="Loss in place of the net's: cross_entropy:label_smoothing=0.1:weight=1+2, mse, l1, huber:delta=0.5, "
         "bce:pos_weight=3.",
     ),
+    click.option(
+        "--initial",
+        metavar="RULE",
+        help="Rule of the initial weights: he, pytorch or glorot; pytorch for features, he for images if not given.",
+    ),
     click.option("--clip-value", type=float, help="Clip every gradient element to +-this."),
     click.option("--clip-norm", type=float, help="Scale all gradients of a step to an L2 norm of at most this."),
     click.option("--seed", type=int, help="Seed of initial weights, order and splits."),

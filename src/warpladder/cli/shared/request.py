@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...checkpoint import DataMark
     from ...data.dataset import Dataset
     from ...train.request import DataRequest, RunRequest
+    from ...train.resolve import ResolvedTask
 
 #: Options of rungs that apply to all named rungs that have them.
 SHARED = ("threads", "device", "block_size")
@@ -75,15 +76,18 @@ def load_requested(options: dict[str, Any], mark: DataMark | None = None, seed: 
     return resolve_data(replace(request, options={**request.options, "whole": True}), seed)
 
 
-def report_defaults(net_name: str, config: TrainConfig, options: dict[str, Any]) -> None:
+def report_defaults(net_name: str, task: ResolvedTask, options: dict[str, Any]) -> None:
     """Print settings on stderr that neither the options nor a recipe define.
 
-    A net from a file has no recipe, and an optimizer other than the recipe's has its own learning rate.
+    On images a net from a file has no recipe; an optimizer other than the recipe's has its own learning rate.
     """
+    config, in_shape = task.config, task.net.in_shape
     written = (options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")
     given = {*(name for name in SETTINGS if options.get(name) is not None), *written}
-    taken: dict[str, Any] = {"epochs": config.epochs, "batch_size": config.batch_size} if is_net_file(net_name) else {}
-    if taken or type(config.optimizer) is not type(recipe(net_name, options["data_name"]).optimizer):
+    taken: dict[str, Any] = {}
+    if is_net_file(net_name) and len(in_shape) > 1:
+        taken = {"epochs": config.epochs, "batch_size": config.batch_size}
+    if taken or type(config.optimizer) is not type(recipe(net_name, options["data_name"], in_shape).optimizer):
         taken["learning_rate"] = config.learning_rate
     defaults = [f"--{name.replace('_', '-')} {value}" for name, value in taken.items() if name not in given]
     if defaults:

@@ -98,7 +98,7 @@ def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any
         subset = own.get("limit"), own.get("seed")
         task = resolve_task(replace(request, data=loaded.get(subset, request.data)))
         loaded[subset] = task.data
-        report_defaults(net_name, task.config, own)
+        report_defaults(net_name, task, own)
         out.append(SweepTask(", ".join(f"{key}={value}" for key, value in chosen), task))
     return out
 

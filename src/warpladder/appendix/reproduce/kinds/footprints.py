@@ -165,7 +165,7 @@ def child(interpreter: int) -> None:
         sys.stdin.readline()
 
     stage("interpreter", interpreter)
-    with find(order["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
+    with find(order["rung"]).build(net, config, State(initial(net, config.seed, config.initial))) as trainer:
         stage("built", resident() - own, before=sum(trainer.memory().values()))
         trainer.load(data)
         for epoch in (0, 1):

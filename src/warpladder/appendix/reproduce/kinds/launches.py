@@ -57,7 +57,7 @@ class Launching(TrainingTask):
             rung = rung.but(device="emulated")  # built on the emulator; its dry run gives the launches
         if reason := rung.unsupported(net, self.config):
             raise WarpladderError(reason)
-        with rung.build(net, self.config, State(initial(net, self.config.seed))) as built:
+        with rung.build(net, self.config, State(initial(net, self.config.seed, self.config.initial))) as built:
             if not isinstance(built, KernelTrainer):
                 raise WarpladderError(f"{rung.name} has no launches to look at")
             with built if here else built.on_device(_offline()) as trainer:

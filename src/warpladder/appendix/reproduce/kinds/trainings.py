@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 from glob import escape
@@ -10,14 +9,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
-import numpy as np
-
+from ....config import TrainConfig
 from ....data.dataset import Dataset
-from ....errors import ConfigError, WarpladderError
-from ....errors.arguments import shown
+from ....errors import WarpladderError
 from ....ladder import find, is_peer
 from ....nets import Net
-from ....nets.params import param_slices
 from ....results import DataFacts, History, NetFacts
 from ....rungs.base import Rung
 from ....train import EpochLog, Run, score, train
@@ -37,8 +33,7 @@ class Train(TrainingTask):
     keep : True if the weights are stored for other experiments; an interrupted training continues from them.
     keep_every_epoch : True if the weights of every epoch are stored too.
     times_tests : True if a pass over the test samples is timed after the training.
-    initial : "pytorch" draws the initial weights and biases as PyTorch does for `nn.Linear` and `nn.Conv2d`; empty
-    takes `nets.params.initial`.
+    initial : rule of the initial weights, as in `TrainConfig`; empty takes the data set's.
     """
 
     kind: ClassVar[str] = "trainings"
@@ -50,8 +45,7 @@ class Train(TrainingTask):
     initial: str = ""
 
     def __post_init__(self) -> None:
-        if self.initial not in ("", "pytorch"):
-            raise ConfigError(f'initial wants "pytorch" or nothing, got {shown(self.initial)}')
+        TrainConfig(initial=self.initial or None)
 
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
@@ -65,7 +59,7 @@ class Train(TrainingTask):
         wanted = [(rung, seed) for seed in self.seeds for rung in rungs if (rung, seed) not in have]
         for at, (name_of, seed) in enumerate(wanted):
             rung = find(name_of)
-            config = self.config.but(seed=seed)
+            config = self.config.but(seed=seed, initial=self.initial or None)
             if reason := rung.unsupported(net, config):
                 if name_of not in found.reasons:
                     found = replace(found, reasons={**found.reasons, name_of: reason})
@@ -74,10 +68,7 @@ class Train(TrainingTask):
             watch = _Watch(bench, f"training with {name_of}, seed {seed}", config.epochs, at, len(wanted))
             place = checkpoint_of(bench.folder, name, name_of, seed) if self.keep or self.keep_every_epoch else None
             try:
-                run = train(
-                    net, data, config, rung=rung, progress=False, each_epoch=watch, weights=self._start(net, seed),
-                    **self._kept(place),
-                )  # fmt: skip
+                run = train(net, data, config, rung=rung, progress=False, each_epoch=watch, **self._kept(place))
                 tested = test_seconds(run, rung, data) if self.times_tests else None
             except Exception as error:  # a divergence is a result too, and a peer may fail with any error
                 if not isinstance(error, WarpladderError) and (isinstance(error, OSError) or not is_peer(rung)):
@@ -102,9 +93,6 @@ class Train(TrainingTask):
             return ()
         files = [last, *last.parent.glob(f"{escape(last.stem)}-epoch-*.safetensors")]
         return len(files), sum(each.stat().st_size for each in files)
-
-    def _start(self, net: Net, seed: int) -> dict[str, np.ndarray] | None:
-        return pytorch_weights(net, seed) if self.initial == "pytorch" else None
 
     def _kept(self, place: Path | None) -> dict[str, Any]:
         """Arguments of `train` that store the weights, and continue an interrupted run from them."""
@@ -172,20 +160,6 @@ class _Watch:
 
     def _say(self, more: str, left: float) -> None:
         self.bench.say(self.doing + more, self.at, self.wanted, left)
-
-
-def pytorch_weights(net: Net, seed: int) -> dict[str, np.ndarray]:
-    """Initial parameters by name, each uniform between -1 and 1 over the square root of its layer's inputs, as PyTorch
-    draws weights and biases of its layers.
-    """
-    slices = param_slices(net)
-    inputs = {place.layer: math.prod(place.shape[1:]) for place in slices if len(place.shape) > 1}
-    out = {}
-    for number, place in enumerate(slices):
-        stream = np.random.Generator(np.random.Philox(key=[seed, number]))
-        most = 1 / math.sqrt(inputs[place.layer])
-        out[place.name] = stream.uniform(-most, most, place.shape).astype(np.float32)
-    return out
 
 
 def test_seconds(run: Run, rung: Rung, data: Dataset) -> float:

@@ -54,7 +54,9 @@ class Turns(TrainingTask):
                 try:
                     if reason := rung.unsupported(net, config):
                         raise WarpladderError(reason)
-                    trainer = stack.enter_context(rung.build(net, config, State(initial(net, config.seed))))
+                    trainer = stack.enter_context(
+                        rung.build(net, config, State(initial(net, config.seed, config.initial)))
+                    )
                     trainer.load(data)
                 except WarpladderError as error:
                     reasons[called] = str(error)
