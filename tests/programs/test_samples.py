@@ -28,6 +28,7 @@ PRINTS = {
     "0.099999994 16777216 \n1.0000000000000002 0.33333333333333331 0.33333333333333337 1\n26 38 30 44 74 86 86 100 \n"
     "16\n69 94\n",
     "intrinsics": "1008 at 709\n12 17 27 65538 2 814 3 most 15 2 4\n1 nodes, cudaSuccess\n0\n",
+    "graphs": "8 8 1 2\nfirst 30\nsecond 10\nsecond 1\nfirst 30\nfirst 10030\nfirst 20\n7\n",
     "registered": "62 32 4194306\n78 40 no error\n",
     "random": "3342338481 2692558140 1807296936 0.861380756 0.31292184884154445 1.1775 -0.95237 0.29216 1926044892 12\n"
     "3311976009 1838895051 775923046 0.203492194 0.3322847755625844 0.77734 0.17171 -0.78712 1832549059 6\n"
@@ -40,7 +41,9 @@ emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name in ("ptx", "registered", "rounding") else pytest.mark.nightly)
+        pytest.param(
+            name, marks=pytest.mark.slow if name in ("graphs", "ptx", "registered", "rounding") else pytest.mark.nightly
+        )
         for name in PRINTS
     ],
 )

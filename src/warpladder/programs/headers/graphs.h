@@ -15,7 +15,7 @@ enum cudaStreamCaptureStatus {
 enum cudaGraphExecUpdateResult { cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError };
 enum cudaGraphNodeType {
     cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset, cudaGraphNodeTypeHost,
-    cudaGraphNodeTypeGraph, cudaGraphNodeTypeEmpty
+    cudaGraphNodeTypeGraph, cudaGraphNodeTypeEmpty, cudaGraphNodeTypeWaitEvent, cudaGraphNodeTypeEventRecord
 };
 enum : unsigned long long {
     cudaGraphInstantiateFlagAutoFreeOnLaunch = 1, cudaGraphInstantiateFlagUpload = 2,
@@ -57,21 +57,25 @@ EMU_API cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const c
 EMU_API cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* kernel, EMU_HERE);
 EMU_API cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* kernel,
     EMU_HERE);
-EMU_API emu_add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, int type,
-    void (*run)(void* work), void* work);
+EMU_API cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* kernel);
 EMU_API cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
     size_t count);
+EMU_API cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+    size_t count);
 EMU_API cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count);
+EMU_API cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count);
+EMU_API cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, size_t* count);
+EMU_API cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* before, size_t* count);
+EMU_API cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* after, size_t* count);
+EMU_API cudaGraphDestroyNode(cudaGraphNode_t node);
+EMU_API cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode_t original, cudaGraph_t clone);
+EMU_API cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled);
+EMU_API cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned* enabled);
+EMU_API cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t* child);
+EMU_API cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child);
 EMU_API cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
     cudaGraph_t child);
 EMU_API cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type);
-
-namespace emu {
-template <class F> cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-    size_t count, int type, F work) {
-    return emu_add_node(node, graph, after, count, type, [](void* f) { (*static_cast<F*>(f))(); }, new F(work));
-}
-}  // namespace emu
 
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0) {
     return emu_instantiate(exec, graph); }
@@ -88,31 +92,3 @@ inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, 
 }
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
     return cudaGraphExecUpdate(exec, graph, nullptr, &info->result); }
-inline cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-    size_t count) {
-    return emu::add_node(node, graph, after, count, cudaGraphNodeTypeEmpty, [] {});
-}
-inline cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-    size_t count, const cudaHostNodeParams* host) {
-    return emu::add_node(node, graph, after, count, cudaGraphNodeTypeHost, [h = *host] { h.fn(h.userData); });
-}
-inline cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-    size_t count, const cudaMemsetParams* fill, EMU_HERE) {
-    if (fill->elementSize != 1 && fill->value != fill->value % 256 * 0x1010101u) return cudaErrorNotSupported;
-    return emu::add_node(node, graph, after, count, cudaGraphNodeTypeMemset, [f = *fill, file, line] {
-        size_t width = f.width * f.elementSize;
-        emu_memset_host(f.dst, f.height > 1 ? f.pitch : width, int(f.value & 255), width, f.height, 1,
-            "cudaGraphAddMemsetNode", 0, file, line);
-    });
-}
-inline cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-    size_t count, void* to, const void* from, size_t bytes, cudaMemcpyKind kind, EMU_HERE) {
-    return emu::add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, [=] {
-        emu_memcpy_host({to, from, bytes, bytes, bytes, 1, kind, 1, "cudaGraphAddMemcpyNode1D"}, file, line);
-    });
-}
-inline cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
-    size_t count, const cudaMemcpy3DParms* copy, EMU_HERE) {
-    return emu::add_node(node, graph, after, count, cudaGraphNodeTypeMemcpy, [c = *copy, file, line] {
-        emu_memcpy_3d(c, file, line); });
-}

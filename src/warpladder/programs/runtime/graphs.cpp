@@ -1,19 +1,32 @@
 // Graphs: nodes in the order in which they were added, and what each depends on.
-#include "../headers/graphs.h"
+#include "../headers/graph_nodes.h"
 #include "host.h"
 
 struct CUgraphNode_st {
     int type;
     std::function<void()> run;
     std::vector<CUgraphNode_st*> after;
+    CUgraph_st* graph = nullptr;
+    std::vector<char> parameters;             // as the program gave them; none of captured work
+    std::vector<std::vector<char>> arguments;  // of a kernel
+    std::vector<void*> pointers;               // to them
+    CUgraph_st* child = nullptr;
+    CUgraphNode_st* original = nullptr;  // of a node in a clone
 };
+using Node = std::shared_ptr<CUgraphNode_st>;
 struct CUgraph_st {
-    std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
+    std::vector<Node> nodes;
     bool is_relaxed = false, is_spoilt = false;  // as it is captured: what other calls may do, and that one did it
+    bool is_captured = false;                    // its nodes are in their order, and have no edges
 };
+// Steps in their order. What each runs is a copy: the graph may be changed later.
 struct CUgraphExec_st {
-    std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
-    std::map<CUgraphNode_st*, std::function<void()>> changed;  // that this executable runs otherwise
+    struct Step {
+        Node node;
+        std::function<void()> run;
+        bool is_enabled = true;
+    };
+    std::vector<Step> steps;
 };
 
 namespace emu {
@@ -55,13 +68,13 @@ bool spoils_captures(const char* call, Spot place) { return spoils_capture(call,
 static CUgraphNode_st* added(CUgraph_st* graph, int type, std::function<void()> run, const cudaGraphNode_t* after,
     size_t count) {
     graph->nodes.push_back(std::make_shared<CUgraphNode_st>(CUgraphNode_st{type, std::move(run), {after,
-        after + count}}));
+        after + count}, graph}));
     return graph->nodes.back().get();
 }
 
 // Nodes in an order in which each comes after those that it depends on.
-static std::vector<std::shared_ptr<CUgraphNode_st>> ordered(const CUgraph_st& graph) {
-    std::vector<std::shared_ptr<CUgraphNode_st>> out, left = graph.nodes;
+static std::vector<Node> ordered(const CUgraph_st& graph) {
+    std::vector<Node> out, left = graph.nodes;
     std::set<CUgraphNode_st*> done;
     while (!left.empty()) {
         auto next = std::find_if(left.begin(), left.end(), [&](auto& node) {
@@ -90,6 +103,33 @@ static std::function<void()> launch_of(const cudaKernelNodeParams& k, Spot place
     };
 }
 
+// The parameters that a program gave for a kernel's node, for its questions.
+static void keep(CUgraphNode_st& node, const cudaKernelNodeParams& k) {
+    node.parameters.assign((const char*)&k, (const char*)(&k + 1));
+    node.arguments.clear(), node.pointers.clear();
+    for (size_t i = 0; i < kernels.at(k.func).sizes.size(); ++i)
+        node.arguments.emplace_back((char*)k.kernelParams[i], (char*)k.kernelParams[i] + kernels.at(k.func).sizes[i]);
+    for (auto& value : node.arguments) node.pointers.push_back(value.data());
+    reinterpret_cast<cudaKernelNodeParams*>(node.parameters.data())->kernelParams = node.pointers.data();
+}
+
+static CUgraphExec_st::Step* step_of(cudaGraphExec_t exec, cudaGraphNode_t node) {
+    if (!executables.count(exec)) return nullptr;
+    for (auto& step : exec->steps)
+        if (step.node.get() == node) return &step;
+    return nullptr;
+}
+
+static std::function<void()> child_work(cudaGraph_t child);
+// The work of a graph's nodes as they are now.
+static std::vector<CUgraphExec_st::Step> steps(const std::vector<Node>& nodes) {
+    std::vector<CUgraphExec_st::Step> out;
+    for (auto& node : nodes) out.push_back({node, node->child ? child_work(node->child) : node->run});
+    return out;
+}
+static std::function<void()> child_work(cudaGraph_t child) {
+    return [all = steps(ordered(*child))] { for (auto& each : all) each.run(); }; }
+
 static cudaError_t no_kernel(Spot place) {
     report("problem", "launch", "the graph's node at {0} gets an address that is no kernel's", "", place);
     return failed(cudaErrorInvalidDeviceFunction);
@@ -114,6 +154,7 @@ EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode, 
         return failed(cudaErrorStreamCaptureUnsupported);
     }
     own->captured = new CUgraph_st;
+    own->captured->is_captured = true;
     own->captured->is_relaxed = mode == cudaStreamCaptureModeRelaxed;
     return cudaSuccess;
 }
@@ -134,13 +175,29 @@ EMU_API cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* stat
 EMU_API cudaGraphCreate(cudaGraph_t* graph, unsigned) { return *graph = new CUgraph_st, returned(cudaSuccess); }
 EMU_API cudaGraphDestroy(cudaGraph_t graph) { return delete graph, returned(cudaSuccess); }
 EMU_API cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
-    return *clone = new CUgraph_st(*graph), returned(cudaSuccess); }
+    Lock lock;
+    *clone = new CUgraph_st;
+    (*clone)->is_captured = graph->is_captured;
+    std::map<CUgraphNode_st*, CUgraphNode_st*> copies;
+    for (auto& node : graph->nodes) {
+        auto copy = std::make_shared<CUgraphNode_st>(*node);
+        copy->graph = *clone, copy->original = node.get();
+        if (copy->type == cudaGraphNodeTypeKernel && !copy->parameters.empty())
+            keep(*copy, *reinterpret_cast<const cudaKernelNodeParams*>(node->parameters.data()));
+        if (node->child) cudaGraphClone(&copy->child, node->child);
+        copies[node.get()] = copy.get();
+        (*clone)->nodes.push_back(copy);
+    }
+    for (auto& node : (*clone)->nodes)
+        for (auto& before : node->after) before = copies[before];
+    return returned(cudaSuccess);
+}
 EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
     Lock lock;
     if (!graph) return failed(cudaErrorInvalidValue);
     auto nodes = ordered(*graph);
     if (nodes.size() != graph->nodes.size()) return failed(cudaErrorInvalidValue);
-    executables.insert(*exec = new CUgraphExec_st{nodes, {}});
+    executables.insert(*exec = new CUgraphExec_st{steps(nodes)});
     return returned(cudaSuccess);
 }
 EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) {
@@ -152,10 +209,8 @@ EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* f
     EMU_KNOWN(is_stream(stream) && executables.count(exec), "cudaGraphLaunch");
     auto run = [exec, stream] {
         StreamOfGraph during(stream);
-        for (auto& node : exec->nodes) {
-            auto changed = exec->changed.find(node.get());
-            changed == exec->changed.end() ? node->run() : changed->second();
-        }
+        for (auto& step : exec->steps)
+            if (step.is_enabled) step.run();
     };
     if (emu_captures(stream)) added(body_of(stream)->captured, cudaGraphNodeTypeGraph, run, nullptr, 0);
     else run();
@@ -164,16 +219,35 @@ EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* f
 EMU_API emu_update(cudaGraphExec_t exec, cudaGraph_t graph) {
     Lock lock;
     auto nodes = ordered(*graph);
-    bool same = nodes.size() == exec->nodes.size();
-    for (size_t i = 0; same && i < nodes.size(); ++i) same = nodes[i]->type == exec->nodes[i]->type;
+    bool same = nodes.size() == exec->steps.size();
+    for (size_t i = 0; same && i < nodes.size(); ++i) same = nodes[i]->type == exec->steps[i].node->type;
     if (!same) return failed(cudaErrorInvalidValue);
-    exec->nodes = nodes, exec->changed.clear();
+    auto now = steps(nodes);  // a program names the nodes of the graph that it was made of
+    for (size_t i = 0; i < now.size(); ++i) exec->steps[i].run = now[i].run;
     return returned(cudaSuccess);
 }
-EMU_API emu_add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, int type,
-    void (*run)(void*), void* work) {
+EMU_API emu_add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
+    const NodeWork& work) {
     Lock lock;
-    *node = added(graph, type, [=] { run(work); }, after, count);
+    *node = added(graph, work.type, [=, run = work.run, w = work.work] { run(w); }, after, count);
+    (*node)->parameters.assign((const char*)work.parameters, (const char*)work.parameters + work.bytes);
+    return returned(cudaSuccess);
+}
+EMU_API emu_set_node(cudaGraphExec_t exec, cudaGraphNode_t node, const NodeWork& work) {
+    Lock lock;
+    auto* step = exec ? step_of(exec, node) : nullptr;
+    if (!node || node->type != work.type || (exec && !step)) return failed(cudaErrorInvalidValue);
+    auto run = [=, run = work.run, w = work.work] { run(w); };
+    if (step) return step->run = run, returned(cudaSuccess);
+    node->run = run;
+    node->parameters.assign((const char*)work.parameters, (const char*)work.parameters + work.bytes);
+    return returned(cudaSuccess);
+}
+EMU_API emu_node_parameters(cudaGraphNode_t node, int type, void* parameters, size_t bytes) {
+    Lock lock;
+    if (!node || node->type != type) return failed(cudaErrorInvalidValue);
+    if (node->parameters.size() != bytes) return failed(cudaErrorNotSupported);  // captured, or given in another form
+    memcpy(parameters, node->parameters.data(), bytes);
     return returned(cudaSuccess);
 }
 EMU_API cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
@@ -182,39 +256,27 @@ EMU_API cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const c
     auto run = launch_of(*kernel, {file, line});
     if (!run) return no_kernel({file, line});
     *node = added(graph, cudaGraphNodeTypeKernel, run, after, count);
-    return returned(cudaSuccess);
+    return keep(**node, *kernel), returned(cudaSuccess);
 }
+EMU_API cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* kernel) {
+    return emu_node_parameters(node, cudaGraphNodeTypeKernel, kernel, sizeof *kernel); }
 EMU_API cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* kernel, const char* file,
     int line) {
     Lock lock;
+    if (!node || node->type != cudaGraphNodeTypeKernel) return failed(cudaErrorInvalidValue);
     auto run = launch_of(*kernel, {file, line});
     if (!run) return no_kernel({file, line});
     node->run = run;
-    return returned(cudaSuccess);
+    const cudaKernelNodeParams now = *kernel;  // its arguments may be the node's own
+    std::vector<std::vector<char>> held = std::move(node->arguments);
+    return keep(*node, now), returned(cudaSuccess);
 }
 EMU_API cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* kernel,
     const char* file, int line) {
     Lock lock;
+    auto* step = step_of(exec, node);
+    if (!step || node->type != cudaGraphNodeTypeKernel) return failed(cudaErrorInvalidValue);
     auto run = launch_of(*kernel, {file, line});
     if (!run) return no_kernel({file, line});
-    exec->changed[node] = run;
-    return returned(cudaSuccess);
+    return step->run = run, returned(cudaSuccess);
 }
-EMU_API cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
-    for (size_t i = 0; i < count; ++i) to[i]->after.push_back(from[i]);
-    return returned(cudaSuccess);
-}
-EMU_API cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-    for (size_t i = 0; nodes && i < std::min(*count, graph->nodes.size()); ++i) nodes[i] = graph->nodes[i].get();
-    *count = graph->nodes.size();
-    return returned(cudaSuccess);
-}
-EMU_API cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
-    cudaGraph_t child) {
-    Lock lock;
-    auto nodes = ordered(*child);
-    *node = added(graph, cudaGraphNodeTypeGraph, [nodes] { for (auto& each : nodes) each->run(); }, after, count);
-    return returned(cudaSuccess);
-}
-EMU_API cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
-    return *type = cudaGraphNodeType(node->type), returned(cudaSuccess); }

@@ -10,3 +10,4 @@
 #include "kernels.cpp"
 #include "launches.cpp"
 #include "graphs.cpp"
+#include "graph_nodes.cpp"
