@@ -124,6 +124,17 @@ class Outcome:
 #: Remedies of faults of whole programs that have the kind of another fault, by a part of the message.
 _HINTS_OF_PROGRAMS = {
     " was freed at ": "free the memory after the last launch or copy that uses it.",
+    " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
+    "be copied too: store the address that cudaMalloc gave, not the host's.",
+    " of shared memory, of which the launch has none": "give the bytes of extern __shared__ as the third number of "
+    "<<< >>>.",
+    " store the same one": "compute a different index in each thread: blockIdx.x * blockDim.x + threadIdx.x.",
+    ": x and y of its grid are swapped": "x counts columns and y rows: dim3 grid((width + 15) / 16, (height + 15) / "
+    "16).",
+    " does not show what it prints": "call cudaDeviceSynchronize() before main() returns.",
+    "is a variable of the program: ": "cudaMemcpyToSymbol(variable, source, bytes).",
+    " brings what nothing has written yet of ": "copy the result after the launch that stores it.",
+    ", and no line is known: ": "compare the bytes of each copy to the host with the size of its target.",
     " that nothing has written, ": "round the grid up, (n + block - 1) / block, and let the guard if (i < n) stop the "
     "threads that are left over.",
     " of __shared__ arrays ": "use smaller tiles, or extern __shared__ with the bytes as the third number of <<< >>>, "

@@ -33,6 +33,7 @@ from ..machine.cores import cores
 from .gpus import EmulatedGpu
 from .rewrite import kernels, program_text
 from .sources import EMULATED, OWN, ProgramFiles
+from .suspects import WARNINGS, keep
 
 HERE = Path(__file__).resolve().parent
 #: Flags of the CUDA runtime for programs, by mode.
@@ -111,7 +112,9 @@ def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
         linked = [*map(str, objects), str(library), str(emulator), "-Wl,-rpath,$ORIGIN", "-pthread",
                   f"-Wl,--version-script={HERE / 'runtime' / 'hidden.map'}",
                   *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
-        return _linked(name, linked)
+        executable = _linked(name, linked)
+        keep(executable, (path.with_suffix(".warnings").read_text(encoding="utf-8") for path in objects), sources)
+        return executable
 
 
 def compile_alone(sources: ProgramFiles, options: ProgramOptions) -> None:
@@ -137,6 +140,8 @@ def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
 def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Iterator[list[Path]]:
     """Context with the paths of the named files' objects, in a folder that is removed afterwards."""
     flags = _flags(sources, options)
+    if options.mode != "fast":
+        flags = [*(flag for flag in flags if flag != "-w"), *WARNINGS]
     place = folder() / f"{name}-{os.getpid()}"
     place.mkdir(parents=True, exist_ok=True)
     try:
@@ -198,6 +203,7 @@ def _compiled(file: tuple[Path, Path], flags: list[str]) -> Path:
     done = compiled([*flags, "-c", "-x", "c++", str(text), "-o", str(out)])
     if done.returncode:
         raise KernelError(_first_error(done.stderr, path))
+    out.with_suffix(".warnings").write_text(done.stderr, encoding="utf-8")
     return out
 
 

@@ -54,7 +54,7 @@ _ADDRESS = re.compile(
     r"(?P<cast>\(\s*void\s*\(\s*\*\s*\)\s*\([^()]*\)\s*\)\s*)?&?\s*"
     r"(?P<name>(?:\w+::)*(?P<last>[A-Za-z_]\w*)(?:\s*<[^;(){}]*?>)?)(?=\s*[,;)}])"
 )
-_HEAP = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|(?<![\w.>:])(?P<name>malloc|free)(?=\s*\()')
+_OF_EMULATOR = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|(?<![\w.>:])(?P<name>malloc|free|printf)(?=\s*\()')
 _NULL = re.compile(r"\bNULL\b")
 
 
@@ -138,19 +138,29 @@ def _renamed(text: str) -> str:
 
 def _saturating(text: str) -> str:
     """CUDA source whose kernels and device functions behave as on a GPU: conversions of floats to integers saturate,
-    and malloc and free are the emulator's, which watches the memory.
+    and malloc, free and printf are the emulator's, which watches the memory and notes that a launch has printed.
     """
     plain = bare(text)
     for first, last in reversed(_functions(plain)):
         head = plain[first:last].partition("{")[0]
         if "__global__" in head or "__device__" in head:
-            inside = _HEAP.sub(_on_heap, text[first:last])
+            inside = _OF_EMULATOR.sub(_of_emulator, text[first:last])
             text = saturating(text[:first] + inside + text[last:], first, first + len(inside))
     return text
 
 
-def _on_heap(match: re.Match[str]) -> str:
-    return {"malloc": "emu_heap", "free": "emu_unheap"}.get(match["name"] or "", match[0])
+def device_lines(text: str) -> list[range]:
+    """Lines of each kernel and device function of a source."""
+    plain = bare(text)
+    return [
+        range(plain.count("\n", 0, first) + 1, plain.count("\n", 0, last) + 2)
+        for first, last in _functions(plain)
+        if re.search("__(?:global|device)__", plain[first:last].partition("{")[0])
+    ]
+
+
+def _of_emulator(match: re.Match[str]) -> str:
+    return {"malloc": "emu_heap", "free": "emu_unheap", "printf": "emu_printf"}.get(match["name"] or "", match[0])
 
 
 def _functions(plain: str) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from ..device.emulator.rewrite import bare
 from ..device.emulator.toolchain import deadline
 from ..errors import KernelError
 from ..machine.cores import cores
+from . import suspects
 from .build import ProgramOptions, program
 from .gpus import described
 from .metrics import counted
@@ -27,6 +28,12 @@ from .sources import ProgramFiles, collected
 
 #: Seconds after a signal in which a program may end by itself.
 PATIENCE = 3.0
+
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+_DAMAGED = (
+    "host code is ended by {}, and no line is known: it may have damaged the memory of its objects, as a copy of more "
+    "bytes than the host's array has does"
+)
 
 _UNMASKED = re.compile(r"(?<![\w.>])(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\s*\((?![^;{}]*\)\s*\{)")
 
@@ -86,11 +93,15 @@ def run(
             raise
         text = reports.read_text(encoding="utf-8", errors="replace") if reports.exists() else ""
     problems, remarks = found(text, executable)
+    crashed = -code in _CRASHES and not is_late
+    if crashed and not problems:  # its handler could report nothing: the heap is damaged
+        problems = (Problem("crash", _DAMAGED.format(signal.Signals(-code).name), (), "", "", 0, ()),)
     if code:  # it ended early
         remarks = tuple(remark for remark in remarks if remark.kind not in ("leak", "unread result"))
     counts = counted(text, executable) if options.mode == "count" else ()
     code = code if code >= 0 else 128 - code
-    return ProgramOutcome(code, problems, (*outdated(sources), *remarks), is_late, counts=counts)
+    remarks = (*outdated(sources), *suspects.remarks(executable), *remarks)
+    return ProgramOutcome(code, problems, remarks, is_late, counts=counts)
 
 
 def outdated(sources: ProgramFiles) -> list[Problem]:

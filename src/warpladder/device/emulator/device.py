@@ -169,8 +169,10 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
 
     def unwritten(self, array: Array, element: int) -> tuple[int, int]:
         """Number of unwritten elements of an array, of `element` bytes each, and the first of them; check mode only."""
-        first = ctypes.c_size_t(0)
-        count = self.runtime.emu_unwritten(array.address, array.nbytes, element, ctypes.byref(first))
+        first, gaps = ctypes.c_size_t(0), ctypes.c_size_t(0)
+        count = self.runtime.emu_unwritten(
+            array.address, array.nbytes, element, ctypes.byref(first), ctypes.byref(gaps)
+        )
         return int(count), first.value
 
     def counts(self) -> list[tuple[int, ...]]:

@@ -30,7 +30,7 @@ class EmulatedView(ctypes.Structure):
     _fields_ = (
         ("low", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("name", ctypes.c_char_p), ("element", ctypes.c_uint32),
         ("constant", ctypes.c_uint32), ("symbol", ctypes.c_uint32), ("touched", ctypes.c_uint32),
-        ("floats", ctypes.c_uint32),
+        ("floats", ctypes.c_uint32), ("stored", ctypes.c_uint64),
     )  # fmt: skip
 
 

@@ -204,7 +204,8 @@ def runtime_of(mode: str) -> ctypes.CDLL:
     loaded.emu_written.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     loaded.emu_adopt.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)
     loaded.emu_unwritten.restype = ctypes.c_size_t
-    loaded.emu_unwritten.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
+    number = ctypes.POINTER(ctypes.c_size_t)
+    loaded.emu_unwritten.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, number, number)
     loaded.emu_stuck.restype = ctypes.c_char_p
     loaded.emu_copied.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     return loaded

@@ -6,12 +6,29 @@
 #define EMU_API EMU_EXPORT cudaError_t
 
 namespace emu {
-// Pointer that the next allocation fills: its name in the program, and bytes of what it points to, 1 if that is not
-// known. programs/rewrite.py sets them at the call, in kernels too, whose checks do not watch these functions.
+// Pointer that the next allocation fills: its name in the program, bytes of what it points to, 1 if that is not known,
+// and for each of these bytes if it lies between members. programs/rewrite.py sets them at the call, in kernels too,
+// whose checks do not watch these functions.
 struct Named {
     const char* name = "";
     unsigned element = 1;
+    const unsigned char* padding = nullptr;
 };
+// A whole word may lie between members if one needs eight bytes.
+template <class T> EMU_UNSEEN const unsigned char* padding_of() {
+#ifdef EMU_CHECK
+    if constexpr (std::is_class_v<T>)
+        if constexpr (std::is_trivially_copyable_v<T> && alignof(T) >= 8) {
+            static unsigned char padding[sizeof(T)];
+            alignas(T) unsigned char object[sizeof(T)];
+            memset(object, 1, sizeof(T));
+            __builtin_clear_padding(reinterpret_cast<T*>(object));
+            for (size_t i = 0; i < sizeof(T); ++i) padding[i] = !object[i];
+            return memchr(padding, 1, sizeof(T)) ? padding : nullptr;
+        }
+#endif
+    return nullptr;
+}
 inline thread_local Named next_pointer;
 EMU_UNSEEN inline Named taken_name() { auto out = next_pointer; next_pointer = {}; return out; }
 template <class T> constexpr unsigned element_of() {
@@ -20,7 +37,7 @@ template <class T> constexpr unsigned element_of() {
 }
 EMU_UNSEEN inline void name_next_pointer(const char* name, const void*) { next_pointer = {name, 1}; }
 template <class T> EMU_UNSEEN void name_next_pointer(const char* name, T** pointer) {
-    next_pointer = {name, element_of<T>()};
+    next_pointer = {name, element_of<T>(), padding_of<T>()};
 }
 }  // namespace emu
 

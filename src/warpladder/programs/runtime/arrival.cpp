@@ -183,7 +183,22 @@ void launch_queued(const Request& r, const std::vector<View>& views) {
         else if (view.touched & 1) closed_to_writes(*a, stream, what);
     }
 }
+// The last launch that has printed.
+static struct {
+    std::string name;
+    Spot place;
+    const void* stream;
+    unsigned work = 0;
+} printed;
+void has_printed(const Request& r) { printed = {r.name, {r.config.file, r.config.line}, key(r.config.stream), work}; }
+void unshown_prints() {
+    if (printed.work && !is_waited_for(printed.stream, printed.work))
+        report("problem", "not arrived", "the program ends and has not waited for kernel " + printed.name
+            + ", launched at {0}: a GPU does not show what it prints", "", printed.place, printed.name);
+}
 #else
+void has_printed(const Request&) {}
+void unshown_prints() {}
 void copy_queued(const Copy&, bool, Spot) {}
 void fill_queued(const Copy&, Spot) {}
 void launch_queued(const Request&, const std::vector<View>&) {}

@@ -23,6 +23,9 @@ static std::string wrong_side(const void* pointer, size_t bytes, bool of_device,
         if (of_device && is_in_symbol(pointer, bytes)) return "";
         if (Allocation* near = nearest(pointer); near && near->mapped)
             return whose + "lies " + explained(pointer);
+        if (of_device && is_in_program(pointer))
+            return whose + "is a variable of the program: cudaMemcpyToSymbol and cudaMemcpyFromSymbol reach one with "
+                "__device__ or __constant__";
         return of_device ? whose + "is a pointer of the host" : "";
     }
     if (a->freed && a->mapped) return whose + "is freed memory, " + explained(pointer);
@@ -55,26 +58,52 @@ static void count_elements(const Allocation* a, const void* pointer, Bytes bytes
         + (bytes.counts_elements ? "" : ", unless only this part is"), a->name, place);
 }
 
+// Elements of a copy that nothing has written.
+struct Gaps {
+    size_t all, count = 0, first = 0, gaps = 0;
+    size_t written() const { return all - count; }
+};
+
+// Reason why a launch that was to write all of an array has not, or "": threads store the same elements, or x and y of
+// its grid are swapped, so that whole blocks have nothing to do while a part of each row or the last rows are missing.
+[[maybe_unused]] static std::string wrong_place(const Allocation& a, const Gaps& g, size_t element) {
+    const size_t x = size_t(a.grid.x) * a.block.x, y = size_t(a.grid.y) * a.block.y;
+    const size_t block = size_t(a.block.x) * a.block.y * a.block.z;
+    const std::string name = ": kernel " + a.writer + " at " + place_of(a.written_at.file, a.written_at.line);
+    if (a.stored == a.threads * element && a.threads >= g.all && a.threads - g.all < block)
+        return name + " has a thread for each element, and several threads store the same one";
+    if (a.grid.y == 1 || a.grid.x == a.grid.y || a.grid.z > 1 || a.stored != g.written() * element) return "";
+    const size_t row = g.gaps > 1 ? g.all / g.gaps : g.written() / y;  // its elements
+    bool has_short_rows = g.gaps > 1 && g.first == x && g.written() == g.gaps * x && y >= g.gaps + a.block.y;
+    bool has_few_rows = g.gaps == 1 && g.first == row * y && g.written() == g.first && x >= row + a.block.x;
+    if (!row || g.all % row || (!has_short_rows && !has_few_rows)) return "";
+    return name + " has " + std::to_string(x) + " x " + std::to_string(y) + " threads for "
+        + std::to_string(g.all / row) + " rows of " + std::to_string(row) + ": x and y of its grid are swapped";
+}
+
 // Elements that nothing has written, in a copy to the host. It is a fault if each thread of the kernel wrote one, or
-// the same number of them: its grid was rounded down. Else the program may know which elements count.
+// the same number of them: its grid was rounded down; or if a thread for each was there. Else the program may know
+// which elements count.
 static void look_for_unwritten([[maybe_unused]] const Copy& c, [[maybe_unused]] Spot place) {
 #ifdef EMU_CHECK
     Allocation* a = find(c.from);
     if (!a || a->freed || a->type != cudaMemoryTypeDevice) return;
-    size_t count = 0, all = 0, first = 0, element = c.width % a->element ? 1 : a->element;
+    size_t element = c.width % a->element ? 1 : a->element;
+    Gaps g{c.width / element * c.height};
     for (size_t row = 0; row < c.height; ++row) {
-        size_t here = 0, found = emu_unwritten((char*)c.from + row * c.from_pitch, c.width, element, &here);
-        if (found && !count) first = all + here;
-        count += found, all += c.width / element;
+        size_t here = 0, found = emu_unwritten((char*)c.from + row * c.from_pitch, c.width, element, &here, &g.gaps);
+        if (found && !g.count) g.first = row * (c.width / element) + here;
+        g.count += found;
     }
-    if (!count) return;
-    size_t written = all - count;
-    bool is_short = a->threads && written && written % a->threads == 0 && count < written;
-    std::string what = std::string(c.call) + " at {0} brings " + std::to_string(count) + " of "
-        + std::to_string(all) + (element > 1 ? " elements of " : " bytes of ") + described(*a)
-        + " that nothing has written, the first of them number " + std::to_string(first);
-    if (is_short) what += ": " + a->launch + " has " + std::to_string(a->threads) + " threads";
-    report(is_short ? "problem" : "remark", "unwritten", what, a->name, place);
+    if (!g.count) return;
+    if (!g.written() && a->writer.empty()) a->too_early = place;
+    bool is_short = a->threads && g.written() && g.written() % a->threads == 0 && g.count < g.written();
+    std::string why = is_short ? ": " + a->launch + " has " + std::to_string(a->threads) + " threads"
+        : a->writer.empty() || uintptr_t(c.from) != a->low ? "" : wrong_place(*a, g, element);
+    report(why.empty() ? "remark" : "problem", "unwritten", std::string(c.call) + " at {0} brings "
+        + std::to_string(g.count) + " of " + std::to_string(g.all) + (element > 1 ? " elements of " : " bytes of ")
+        + described(*a) + " that nothing has written, the first of them number " + std::to_string(g.first) + why,
+        a->name, place);
 #endif
 }
 
@@ -152,6 +181,10 @@ EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t h
         return failed(cudaErrorInvalidValue);
     }
     if (height == 1) count_elements(find(to), to, width, element, call, {file, line});
+    if ((element == 2 || element == 4 || element == 8) && value > 0 && value < 32)  // 127 and 63 make large numbers
+        report("remark", "bytes", std::string(call) + " at {0} sets each byte to " + std::to_string(value)
+            + ", and not each number of " + std::to_string(element) + " bytes", find(to) ? find(to)->name : "",
+            {file, line});
     open_memory(true);
     for (size_t row = 0; row < height; ++row) {
         memset((char*)to + row * pitch, value, width);

@@ -71,6 +71,7 @@ static void at_end() {
         report("problem", "unread error", host().unread + ", and the program never reads the error", "",
             host().unread_at);
     if (host().sticky != cudaSuccess) return;
+    unshown_prints();
     unread_results();
     leaks();
 }

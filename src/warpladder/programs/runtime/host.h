@@ -19,8 +19,9 @@ EMU_EXPORT void emu_free_reports(emu::Launch* launch);
 EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
 EMU_EXPORT void emu_adopt(void* memory, size_t bytes, unsigned grain);
 EMU_EXPORT void emu_forget(void* memory);
+EMU_EXPORT void emu_padding(void* memory, size_t bytes, const unsigned char* padding, size_t element);
 EMU_EXPORT void emu_written(void* memory, size_t bytes);
-EMU_EXPORT size_t emu_unwritten(void* memory, size_t bytes, size_t element, size_t* first);
+EMU_EXPORT size_t emu_unwritten(void* memory, size_t bytes, size_t element, size_t* first, size_t* gaps);
 EMU_EXPORT void emu_copied(void* to, void* from, size_t bytes);
 EMU_EXPORT void emu_touched(void* memory, size_t bytes, void (*note)(void* to, uintptr_t low, uintptr_t high, int how),
     void* to);
@@ -52,7 +53,10 @@ struct Allocation {
     // checked programs: kernel that wrote to it last, with its line; whether a kernel or a copy has read it
     std::string writer;
     Spot written_at{};
+    dim3 grid, block;    // of that launch, and the bytes that its threads stored
+    uint64_t stored = 0;
     bool is_read = false;
+    Spot too_early{};  // copy of it to the host before anything had written to it
     uintptr_t high() const { return low + bytes; }
 };
 
@@ -139,6 +143,8 @@ std::string on_its_way(const void* address, std::string& array, bool& is_read);
 bool is_graph_running();
 bool is_waited_for(const void* event);  // the host knows that all work before it has ended
 void launch_queued(const Request& request, const std::vector<View>& views);
+void has_printed(const Request& request);
+void unshown_prints();          // at the end: a GPU shows what a kernel prints when the program waits for it
 bool are_ordered(const void* earlier, unsigned number, const void* later);  // work of one stream before that of another
 bool is_waited_for(const void* stream, unsigned number);  // the host knows that this work has ended
 

@@ -152,7 +152,7 @@ static std::vector<View> views(const Request& r) {
     for (auto& [low, a] : host().allocations) {
         if (a.freed) continue;
         if (a.type != cudaMemoryTypeDevice) emu_written((void*)low, a.bytes);
-        out.push_back({low, a.bytes, a.name.empty() ? "an array" : a.name.c_str(), a.element, 0, 0, 0, 0});
+        out.push_back({low, a.bytes, a.name.empty() ? "an array" : a.name.c_str(), a.element, 0, 0, 0, 0, 0});
         for (unsigned i = 0; r.has_numbers && i < r.count; ++i)
             if (r.floats[i] && uintptr_t(r.pointers[i]) - low < a.bytes) out.back().floats = r.floats[i];
     }
@@ -274,8 +274,8 @@ EMU_EXPORT void emu_start(const Request& r) {
     is_launching = true;
     int faults = emu_launch(&launch);
     overruns(r);
-    if (launch.effects & 2) host().are_results_read = true;  // it has printed
     launch_queued(r, seen);
+    if (launch.effects & 2) host().are_results_read = true, has_printed(r);
     open_memory(false);
     StreamOfGraph children_of(c.stream);
 #ifdef EMU_COUNT

@@ -107,14 +107,15 @@ static uintptr_t place_in_program() {
     return search.code;
 }
 
-// A wild access of host code, or an integer division by zero, is reported, and the program dies of the signal as it
-// would elsewhere.
+// A wild access of host code, an integer division by zero or an abort() is reported, and the program dies of the signal
+// as it would elsewhere.
 static void host_fault(int number, siginfo_t* info, void*) {
     static std::atomic<bool> once{false};
     std::string array;
-    if (number == SIGFPE) {
+    if (number == SIGFPE || number == SIGABRT) {
         uintptr_t code = place_in_program();
-        report_text("problem", "", std::string("crash\x1fhost code divides an integer by zero")
+        report_text("problem", "", std::string("crash\x1fhost code ")
+            + (number == SIGFPE ? "divides an integer by zero" : "is ended by abort(), as a wrong free() is,")
             + (code ? " at {0}" : "") + "\x1f\x1f\x1f\x1f" + (code ? '+' + std::to_string(code) + '\x1f' : "")
             + '\x1e');
         sigaction(number, &before[number], nullptr);
@@ -152,7 +153,7 @@ static void host_fault(int number, siginfo_t* info, void*) {
 }
 
 static void watch_host() {
-    for (int number : {SIGSEGV, SIGBUS, SIGFPE}) {
+    for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) {
         struct sigaction action{};
         action.sa_sigaction = host_fault;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -229,6 +230,7 @@ EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const cha
     *pointer = (void*)a.low;
 #ifdef EMU_CHECK
     emu_adopt(*pointer, bytes, 4);
+    if (name.padding) emu_padding(*pointer, bytes, name.padding, name.element);
 #endif
     return cudaSuccess;
 }

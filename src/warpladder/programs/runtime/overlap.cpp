@@ -55,7 +55,10 @@ void overlaps_of_launch(const Request& r, const std::vector<View>& views, const 
         Allocation* a = find((void*)view.low);
         if (!a || !view.touched) continue;
         if (view.touched & 1) a->is_read = true;
-        if (view.touched & 2 && !r.config.is_library) a->writer = r.name, a->written_at = place;
+        if (view.touched & 2 && !r.config.is_library) {
+            a->writer = r.name, a->written_at = place;
+            a->grid = r.config.grid, a->block = r.config.block, a->stored = view.stored;
+        }
         if (view.touched & 2 && a->type != cudaMemoryTypeDevice) host().are_results_read = true;
         if (!host().has_streams || view.touched & 4) continue;
         Work now{stream, number, "", {}};
@@ -71,7 +74,7 @@ void overlaps_of_copy(const Copy& c, const void* stream, unsigned number, Spot p
         uintptr_t first = uintptr_t(is_target ? c.to : c.from), pitch = is_target ? c.to_pitch : c.from_pitch;
         Allocation* a = find((void*)first);
         if (!a) continue;
-        if (!is_target) a->is_read = true;
+        if (!is_target && !(a->too_early.file && a->writer.empty())) a->is_read = true;
         Work now{stream, number, "", {}};
         for (size_t row = 0; row < c.height; ++row)
             now.ranges.push_back({first + row * pitch, first + row * pitch + c.width, is_target});
@@ -87,6 +90,12 @@ void unread_results() {
         last = &a;
         if (a.is_read) continue;
         any = true;
+        if (a.too_early.file) {
+            report("problem", "not arrived", "the copy at {0} brings what nothing has written yet of " + described(a)
+                + ": kernel " + a.writer + " stores it later, at " + place_of(a.written_at.file, a.written_at.line)
+                + ", and nothing reads that", a.name, a.too_early, a.writer);
+            continue;
+        }
         report("remark", "unread result", "what kernel " + a.writer + ", launched at {0}, stores in " + described(a)
             + " is never read: no kernel reads it, and no copy", "", a.written_at, a.writer);
     }

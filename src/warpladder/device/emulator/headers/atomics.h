@@ -26,12 +26,12 @@ EMU_INLINE void polled(const void* address, uint64_t found) {
     }
 }
 
-// scope: 0 the block's threads, 1 the device's, 2 the system's.
-template <int scope = 1, class T, class F> EMU_INLINE T update(T* address, F change) {
+// scope: 0 the block's threads, 1 the device's, 2 the system's. compares: the value stays if it is another one.
+template <int scope = 1, bool compares = false, class T, class F> EMU_INLINE T update(T* address, F change) {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomic operations are on 2, 4 or 8 bytes");
     using B = Bits<T>;
 #ifdef EMU_CHECK
-    emu_atomic(address, sizeof(T), 1, scope);
+    emu_atomic(address, sizeof(T), compares ? 2 : 1, scope);
     B bits = B(emu_load(address, sizeof(T)));
     T old = __builtin_bit_cast(T, bits);
     T now = change(old);
@@ -113,7 +113,7 @@ template <int scope, Wide T> EMU_UNSEEN T exchanged(T* address, const T* expecte
         return emu::update<scope>(p, [=](T o) { return T(o ^ v); });                                                   \
     }                                                                                                                  \
     template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) {                                \
-        return emu::update<scope>(p, [=](T o) { return o == c ? v : o; });                                             \
+        return emu::update<scope, true>(p, [=](T o) { return o == c ? v : o; });                                       \
     }                                                                                                                  \
     template <emu::Wide T> EMU_INLINE T atomicExch##name(T* p, emu::as<T> v) {                                         \
         emu_atomic(p, 16, 1, scope);                                                                                   \

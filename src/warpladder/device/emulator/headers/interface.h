@@ -85,6 +85,7 @@ struct View {
     mutable uint32_t touched;
     // of floating point numbers: 8 double, 4 float, 3 bfloat16, 2 half; 0 of others
     uint32_t floats;
+    mutable uint64_t stored;  // bytes that threads of a checked launch have stored, not by atomic operations
 };
 
 struct Launch {
@@ -208,7 +209,7 @@ EMU_EXPORT void emu_unheap(void* memory);
 
 // Report of an atomic operation of `size` bytes to the checker; scope as a fence's. The raw accesses are hidden from
 // it.
-EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);
+EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);  // write: 2 of a comparison
 // a plain access without a call-out of the compiler
 EMU_EXPORT void emu_touch(const void* address, size_t size, int write);
 EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);

@@ -147,6 +147,7 @@ EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]
     [[maybe_unused]] int write, [[maybe_unused]] int scope) {
 #ifdef EMU_CHECK
     Thread& me = self();
+    if (write == 2) checker.compares(me, address, size);
     checker.access(address, size, write, scope + 1, __builtin_return_address(0));
     poll(me, address, std::min(size, 8u), __builtin_return_address(0));
     checker.synchronise(me, address, write, scope);
@@ -204,11 +205,13 @@ EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) {
         + " at {0} has no body here; write a version for the CPU next to it, in #ifdef __CUDA_EMU__", "",
         text(me.block->index), text(me.index), {{file, line}}});
 }
-// As on a GPU, output beyond a megabyte is lost: an endless loop that prints must not fill the memory.
+// As on a GPU, output of a single kernel beyond a megabyte is lost: an endless loop that prints must not fill the
+// memory. Host code of a program may call it too.
 EMU_EXPORT int emu_printf(const char* format, ...) {
     static std::atomic<size_t> printed{0};
-    worker_here->run->launch.effects |= 2;
-    if (printed > (1 << 20)) return -1;
+    const Launch* launch = current ? &worker_here->run->launch : nullptr;
+    if (launch) launch->effects |= 2;
+    if (launch && !launch->lets_leave && printed > (1 << 20)) return -1;
     va_list values;
     va_start(values, format);
     int written = vprintf(format, values);

@@ -86,6 +86,7 @@ void Checker::allocated(const Allocation& memory) {
 
 void Checker::end() {
     decide();
+    judge(0, 0, 0);
     report_unread(false);
     report_nan();
     report_lost();
@@ -245,7 +246,7 @@ void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
 }
 
 // A copied struct has bytes between its members that are never written; so of a long access one byte in four must
-// be known.
+// be known. Before a member of eight bytes there may be four: in global memory they are marked if the type is known.
 bool Checker::known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size) {
     unsigned known = cell.written;
     if (!region.shared) {
@@ -254,7 +255,11 @@ bool Checker::known_written(const Region& region, const Cell& cell, uintptr_t at
         for (unsigned byte = 0; bytes >> byte; ++byte)
             if (bytes >> byte & 1 && region.written[at + byte - region.written_low]) known |= 1u << byte;
     }
-    return size >= 4 ? known & bytes : (known & bytes) == bytes;
+    if (size >= 4 ? known & bytes : (known & bytes) == bytes) return true;
+    const bool may_be_padding = region.shared ? region.element > 8 : !region.view || region.element == 1;
+    if (!may_be_padding || size <= 8 || at % 8 != 4 || at - 4 < region.low) return false;
+    const Cell& before = (*region.cells)[at - 4];
+    return region.shared ? before.stamp == cell.stamp && before.written : region.written[at - 4 - region.written_low];
 }
 
 // The block to whose shared memory an address belongs.
@@ -271,14 +276,17 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     if (!ties_.empty()) decide();
     Thread& me = self();
     uintptr_t address = uintptr_t(pointer);
+    if (!guesses_.empty()) judge(number_of(me), address, size);
     if (worker_here->here->holds(pointer)) return touches_sums(me, pointer, size, write, code_address);
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
     Near& last = near(uintptr_t(code_address));
     Region* region = last.holds(address) ? last.region : find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
     last = {region->low, region->high - region->low, region->cells->origin(), region->cells->grain(), region};
-    if (region->view)  // an atomic change returns what was there
+    if (region->view) {  // an atomic change returns what was there
         region->view->touched |= (write ? 2 : 1) | (write && atomic ? 1 : 0) | (atomic == 3 || atomic == 4 ? 4 : 0);
+        if (write && !atomic) region->view->stored += size;
+    }
     if (write && !region->shared) run_->launch.effects |= 1;
 #ifdef EMU_COUNT
     if (!region->symbol && !region->module) {

@@ -47,6 +47,7 @@ class Checker {
     void access(const void* address, size_t size, bool write, int atomic, const void* code);
     template <unsigned size> bool reads_quickly(uintptr_t address, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
+    void compares(Thread& me, const void* address, size_t size);
     void arrived(Thread& me, const void* address, size_t size);
 
     // Barriers that count arrivals: an arrival releases the thread's knowledge, a wait acquires it, and an engine's
@@ -70,7 +71,8 @@ class Checker {
     void counted(Thread& me, Act act, uint32_t code, uintptr_t address, size_t size);
 #endif
     void written(uintptr_t address, size_t bytes);
-    size_t unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first);
+    void padded(uintptr_t address, size_t bytes, const unsigned char* padding, size_t element);
+    size_t unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first, size_t& gaps);
     void touched(uintptr_t address, size_t bytes, void (*note)(void*, uintptr_t, uintptr_t, int), void* to);
     void copied(uintptr_t to, uintptr_t from, size_t bytes);
 
@@ -126,6 +128,15 @@ class Checker {
         bool shared;
     };
     std::map<uint32_t, Unread> unread_;
+
+    // Reads of what atomic operations change, which may be guesses (guesses.cpp).
+    struct Guess {
+        Report report;
+        uintptr_t address;
+        uint32_t thread;
+    };
+    void judge(uint32_t thread, uintptr_t address, size_t size);
+    std::vector<Guess> guesses_;
 
     // Remarks on values (values.cpp).
     struct Tie {  // a race of two stores, the second of which is not done yet

@@ -47,7 +47,9 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     Report report = report_of(me, "race", message, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
     bool stores = !earlier.atomic && !now.atomic && !strcmp(was, "write") && !strcmp(is, "write");
+    bool reads = earlier.atomic && earlier.atomic <= 3 && !now.atomic && !strcmp(is, "read");
     if (stores) undecided(std::move(report), address, earlier, now);
+    else if (reads) guesses_.push_back({std::move(report), address, now.thread});
     else worker_here->warn(report);
 }
 

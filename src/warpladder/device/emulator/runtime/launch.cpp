@@ -135,6 +135,14 @@ EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t
 #endif
 }
 
+// Bytes between the members of an array's elements, which no thread writes.
+EMU_EXPORT void emu_padding([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes,
+    [[maybe_unused]] const unsigned char* padding, [[maybe_unused]] size_t element) {
+#ifdef EMU_CHECK
+    checker.padded(uintptr_t(memory), bytes, padding, element);
+#endif
+}
+
 // Memory of emu_adopt that is no longer an array.
 EMU_EXPORT void emu_forget([[maybe_unused]] void* memory) {
 #ifdef EMU_CHECK
@@ -142,11 +150,11 @@ EMU_EXPORT void emu_forget([[maybe_unused]] void* memory) {
 #endif
 }
 
-// Number of unwritten elements of an array, and the first of them; 0 outside of the check mode.
+// Number of unwritten elements of an array, the first of them and the number of gaps; 0 outside of the check mode.
 EMU_EXPORT size_t emu_unwritten([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes,
-    [[maybe_unused]] size_t element, [[maybe_unused]] size_t* first) {
+    [[maybe_unused]] size_t element, [[maybe_unused]] size_t* first, [[maybe_unused]] size_t* gaps) {
 #ifdef EMU_CHECK
-    return checker.unwritten(uintptr_t(memory), bytes, element, *first);
+    return checker.unwritten(uintptr_t(memory), bytes, element, *first, *gaps);
 #else
     return 0;
 #endif

@@ -17,13 +17,25 @@ void Checker::written(uintptr_t address, size_t bytes) {
     if (unsigned char* mark = marks(address, bytes)) memset(mark, 1, bytes);
 }
 
-// Number of elements of an array without any written byte, and the first of them.
-size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first) {
+// Marks the bytes between members as such, by 2: padding has a 1 for each of an element's.
+void Checker::padded(uintptr_t address, size_t bytes, const unsigned char* padding, size_t element) {
+    unsigned char* mark = marks(address, bytes);
+    for (size_t at = 0; mark && at + element <= bytes; at += element)
+        for (size_t byte = 0; byte < element; ++byte)
+            if (padding[byte]) mark[at + byte] = 2;
+}
+
+// Number of elements of an array without any written byte, the first of them, and the number of gaps that they make.
+size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first, size_t& gaps) {
     const unsigned char* written = marks(address, bytes);
     if (!written) return 0;
     size_t count = 0;
-    for (size_t at = 0; at < bytes; at += element)
-        if (!memchr(written + at, 1, std::min(element, bytes - at)) && count++ == 0) first = at / element;
+    bool is_gap = false;
+    for (size_t at = 0; at < bytes; at += element) {
+        bool was_gap = std::exchange(is_gap, !memchr(written + at, 1, std::min(element, bytes - at)));
+        if (is_gap && count++ == 0) first = at / element;
+        gaps += is_gap && !was_gap;
+    }
     return count;
 }
 

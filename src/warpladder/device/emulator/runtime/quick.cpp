@@ -17,7 +17,8 @@ template <unsigned size> EMU_INLINE bool Checker::reads_quickly(uintptr_t addres
     constexpr uint8_t every = (1u << grain) - 1;
     Thread* me = current;
     const Near& last = near(uintptr_t(code_address));
-    if (!me || !last.holds(address) || last.grain != grain || address % size || !ties_.empty()) return false;
+    if (!me || !last.holds(address) || last.grain != grain || address % size || !ties_.empty()
+        || !guesses_.empty()) return false;
     if (me != reader_.thread) reader_.become(*me);
     const ThreadClock& mine = *reader_.mine;
     const uint32_t number = reader_.number, epoch = mine.epoch;

@@ -10,6 +10,7 @@
 #include "counter.cpp"
 #include "explain.cpp"
 #include "findings.cpp"
+#include "guesses.cpp"
 #include "heap.cpp"
 #include "marks.cpp"
 #include "guard.cpp"
