@@ -33,7 +33,7 @@ from warpladder.ops.tables.array import TABLE
 from warpladder.optimizers import SGD, Adam, RMSprop
 from warpladder.optimizers.schedules import StepDecay
 from warpladder.proof import verify
-from warpladder.proof.whole_batches import cancelled_biases
+from warpladder.proof.normalised.whole_batches import cancelled_biases
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
 

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pytest
 from liars import LIARS, Liar
+from rounding import Rounding, rounding
 from shared_cases import CODER, SQUARE, made_once
 from wrong_steps import WRONG_STEPS
 
 from warpladder import nets
 from warpladder.config import TrainConfig
-from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.machine.precision import PRECISIONS
 from warpladder.nets import CrossEntropyLoss, Linear, MSELoss, Net, ReLU
@@ -28,7 +28,7 @@ from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.samples import Noise
 from warpladder.proof.tolerance import bound, rounded
 from warpladder.proof.verdict import distance
-from warpladder.trainers.base import State, StepLog, Trainer
+from warpladder.trainers.base import State, StepLog
 
 MLP = nets.mlp((1, 8, 8))
 COARSE = tuple(name for name, each in PRECISIONS.items() if each.coarse)
@@ -44,40 +44,6 @@ SMALLER = {
         "QuarterOfAPercent",
     },
 }
-
-
-class Rounding(Trainer):
-    """Honest arithmetic of a precision: float64 with rounded factors, float32 weights."""
-
-    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str) -> None:
-        self.net, self.config = net, config
-        self.inner = ReferenceTrainer(net, config, state, precision)
-
-    def load(self, dataset: Dataset) -> None:
-        self.inner.load(dataset)
-
-    def run(self, order: Order, first: int, last: int) -> StepLog:
-        logs = []
-        for step in range(first, last):
-            logs.append(self.inner.run(order, step, step + 1))
-            self.set_state(self.state())
-        return StepLog(*(np.concatenate([np.zeros(0, t), *(getattr(log, k) for log in logs)]) for k, t in FIELDS))
-
-    def state(self) -> State:
-        return self.inner.state().copied(np.float32)
-
-    def set_state(self, state: State) -> None:
-        self.inner.set_state(state)
-
-    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        return self.inner.predict(x, scale).astype(np.float32)
-
-
-FIELDS = (("loss", np.float64), ("correct", np.int64), ("size", np.int64))
-
-
-def rounding(precision: str) -> partial[Rounding]:
-    return partial(Rounding, precision=precision)
 
 
 #: bf16 on all nets but one, on which the other formats are; .ci/run has the rest.

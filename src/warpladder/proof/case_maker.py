@@ -18,23 +18,28 @@ from ..data.order import Order
 from ..machine.precision import Precision, named
 from ..nets import HuberLoss, L1Loss, Net
 from ..nets.params import initial, param_slices, views
+from ..ops.loss import reference as losses
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
 from .bounds import update_bounds
+from .normalised.format_errors import with_format_errors
+from .normalised.whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
 from .places import Moments, places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep, truth
 from .samples import SampleSource
 from .suited_samples import REDRAWS, SuitedSamples, TooManyKinks, Unfit
-from .whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
 from .witness import RESERVE, amplified_errors, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 STARTS = 32  # starts tried until every tensor moves
 FEW = 8  # samples for each one that repeats another where masks or a normalisation make each its own
+SELDOM = (
+    24  # batches drawn at a state where a normalisation mostly amplifies a coarse format's errors beyond the bounds
+)
 PATIENCE = 2  # draws in which sums of equal terms must be as near as all others
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
@@ -149,7 +154,8 @@ class CaseMaker:
         place : number of the step in the epoch, and samples in its batch.
         first : True for the first step of a case.
         """
-        for number in range(REDRAWS):
+        is_rare = self.net.normalizes and self.precision.coarse
+        for number in range(SELDOM if is_rare else REDRAWS):
             step, data, reason, gradients = self._step(wanted, source, state, place, number >= PATIENCE)
             if not reason and first:
                 idle = cancelled_biases(self.net)
@@ -213,6 +219,11 @@ class CaseMaker:
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
         if self.net.normalizes:
             step = whole_step(reference, step, seen, y, self.precision, places, weights)
+            if self.precision.coarse and wanted.updates and np.any(rounded.params):
+                shares = losses.shares(self.net.loss, y, size, weights)
+                step, beyond = with_format_errors(self.net, step, seen, y, self.precision, self.rng, places, shares)
+                if beyond:
+                    return step, self._dataset("batch", x, y, source.scale, weights), beyond, []
         if allows and sums is not None and isinstance(self.net.loss, L1Loss | HuberLoss):
             bounds = update_bounds(self.net, size, self.precision)
             step = replace(step, uncertainty=sums.allow(step.gradient, bounds, RESERVE))

@@ -23,11 +23,11 @@ from .case_maker import BATCH_FLOPS, CaseMaker, NoReferenceStep
 from .extremes import make_extremes
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
+from .normalised.whole_batches import cancelled_biases, rest_of
 from .places import LEAST_SHARE, in_epoch
 from .pools import make_pools
 from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
-from .whole_batches import cancelled_biases, rest_of
 
 LAST = 2**32 - 1000  # epoch of a case, at most
 FULL = 97  # samples where the batch is the full training set

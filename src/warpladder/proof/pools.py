@@ -18,11 +18,11 @@ from ..nets import Net
 from ..trainers.base import State
 from .bounds import output_bound, output_scale
 from .case_maker import STARTS, CaseMaker, NoReferenceStep
+from .normalised.whole_batches import drawn_buffers
 from .reference import ReferenceTrainer
 from .samples import SampleSource
 from .suited_samples import REDRAWS
 from .verdict import distance, distances
-from .whole_batches import drawn_buffers
 from .witness import COARSE_RESERVE, RESERVE, nearby, predicting
 
 ALONE = 64  # samples that are tried one by one, at most

@@ -11,7 +11,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.order import Order
 from ..errors import DataError
-from ..machine.precision import named
+from ..machine.precision import Precision, named
 from ..nets import RESIDUAL_PARTS, Conv2d, Layer, Linear, Net
 from ..nets.params import buffer_views, param_slices, views
 from ..ops.batchnorm import reference as batchnorm
@@ -52,7 +52,7 @@ class ReferenceTrainer(Trainer):
     ----------
     net, config, state
         As for every rung's `build`.
-    precision : str
+    precision : str or Precision
         "fp64" for the truth. Another name of `precision.PRECISIONS` gives an honest program of this precision: factors
         of products are rounded to it, forward and backward, and so are results if the format is also stored.
     stores : collection of str
@@ -64,7 +64,7 @@ class ReferenceTrainer(Trainer):
     step: int
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, precision: str = "fp64",
+        self, net: Net, config: TrainConfig, state: State, precision: str | Precision = "fp64",
         stores: Collection[str] = ("bias", "sum"),
     ) -> None:  # fmt: skip
         self.net, self.config, self.precision, self.stores = net, config, named(precision), stores

@@ -16,9 +16,9 @@ from .bounds import loss_bound, output_bound, output_scale, step_bounds
 from .cases import LEAST_RATE
 from .context import GuardedTrainer, ProofContext, pairs
 from .extremes.magnitudes import KINDS
+from .normalised.whole_batches import buffer_bounds, judged, rest_of
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
-from .whole_batches import buffer_bounds, judged, rest_of
 
 #: Largest loss of a sample that is compared where a peer declares deviations: some count rarer labels as so rare.
 COUNTED = 15.0

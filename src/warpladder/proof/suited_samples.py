@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..config import TrainConfig
@@ -11,15 +13,17 @@ from ..nets import Net
 from ..nets.params import views
 from ..trainers.base import State
 from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
+from .normalised.whole_batches import moved_together, normalising
 from .places import Places
 from .reference import ReferenceTrainer, slices
 from .samples import SampleSource
-from .whole_batches import moved_together
 
 REDRAWS = 8  # batches drawn at a state until one can judge a trainer
 CANDIDATES = 64  # samples screened for each one wanted, before a net counts as having too many kinks
 # samples drawn for each one wanted where a coarse format makes some useless, and wanted for each one more elsewhere
 SPARE, SPARE_SHARE = 4, 64
+NUMBERS = 16  # different numbers of a channel in such a batch, at least: of a few, little is left of a gradient
+REPLACED = 8  # times that samples of a whole batch are replaced in a coarse format
 
 
 class TooManyKinks(Exception):
@@ -66,20 +70,40 @@ class SuitedSamples:
     def _together(
         self, state: State, count: int, source: SampleSource, places: Places | None, again: int
     ) -> tuple[State, np.ndarray, np.ndarray]:
-        """State with moved biases and a batch of samples that depend on each other; at a state of zeros any batch."""
+        """State with moved biases and a batch of samples that depend on each other; at a state of zeros any batch.
+
+        Samples near a kink are replaced, which changes the others' numbers a little. In a coarse format a batch of
+        many numbers has some near a kink at any shift: then it has fewer different samples.
+        """
         rounded = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, rounded)
         for _ in range(REDRAWS):
             x, y = source(self.rng, count)
-            to, by = self._pairs(count, again)
-            x[to], y[to] = x[by], y[by]
             if not np.any(state.params):
                 return rounded, x, y
-            seen = pixels(x, source.scale).astype(np.float64)
-            params = moved_together(reference, seen, self.precision, places)
-            if params is not None:
-                return rounded.but(params=params), x, y
+            which = self._alike(count, again)
+            for _ in range(REPLACED if self.precision.coarse else 1):
+                seen = pixels(x[which], source.scale).astype(np.float64)
+                params, near = moved_together(reference, seen, self.precision, places)
+                if not np.any(near):
+                    return rounded.but(params=params), x[which], y[which]
+                near = np.unique(which[near])
+                x[near], y[near] = source(self.rng, len(near))
         raise Unfit("hardly any batch is away from every kink")
+
+    def _alike(self, count: int, again: int) -> np.ndarray:
+        """Numbers (count,) of the different samples of a whole batch: up to `again` repeat others, and in a coarse
+        format mostly many more.
+        """
+        which = np.arange(count)
+        if self.precision.coarse:
+            pixels_each = min(math.prod(self.net.shapes[i][1:]) for i in normalising(self.net))
+            least = min(count, max(2, -(-NUMBERS // pixels_each)))
+            few = int(self.rng.choice(sorted({max(least, count >> i) for i in range(count.bit_length())})))
+            return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
+        to, by = self._pairs(count, again)
+        which[to] = by
+        return which
 
     def _suited_at(
         self, reference: ReferenceTrainer, source: SampleSource, places: Places, again: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,20 +17,22 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Net
+from ..nets import Conv2d, Layer, Linear, Net
 from ..nets.params import views
+from ..ops.loss import reference as losses
 from ..ops.tables.array import TABLE
 from ..ops.tables.reference import with_references
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
 from .bias_sums import BiasSums
 from .bounds import loss_bound, step_bounds, update_bounds
+from .normalised.whole_batches import judged
 from .places import Places
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceStep, truth
 from .verdict import distance
-from .whole_batches import judged
 
+HALVES = 2.0**-22  # unit roundoff of a factor that two halves hold
 RESERVE = 3.0  # times that the witness's error must fit into each bound
 NEARBY = 3  # witnesses with other roundings of the parameters
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
@@ -41,6 +44,27 @@ SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle
 #: A batch with repetitions: samples (n, *in_shape) float64, labels (n,), times that each sample is in the batch, the
 #: samples' places if the net draws masks, and their weights if they have some.
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray, Places | None, np.ndarray | None]
+
+
+class Halved(ReferenceTrainer):
+    """Reference whose products have factors of two halves, as tensor cores take them in place of float32: 22 bits of
+    the largest number of a pixel's channels, or of an output's weights.
+    """
+
+    def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
+        super().__init__(net, config, state, replace(named("fp32"), factors=HALVES))
+
+    def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
+        if not isinstance(layer, Linear | Conv2d):
+            return given
+        return tuple(None if a is None else _of_largest(a) for a in given)
+
+
+def _of_largest(a: np.ndarray) -> np.ndarray:
+    """Numbers (n, channels, ...) rounded to HALVES of the largest of all channels."""
+    largest = np.abs(a).max(axis=1 if a.ndim > 1 else 0, keepdims=True)
+    unit = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))) * HALVES
+    return np.asarray(np.round(a / unit) * unit)
 
 
 class Witness(LayerwiseTrainer):
@@ -101,6 +125,11 @@ def misfit(
             loss = float(witness.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1).loss[0])
             found.append(witness.state().slots["momentum_buffer"])
             beyond = beyond or _beyond(net, step, loss, found[-1], RESERVE, precision, updates)
+        if _takes_halves(net, precision):
+            x, y = pixels(dataset.train_x, dataset.scale).astype(np.float64), dataset.train_y
+            shares = losses.shares(net.loss, y, len(x), dataset.train_weight)
+            loss, _, gradient = Halved(net, SETTINGS, step.state).gradients(x, y, places=places, shares=shares)
+            beyond = beyond or _beyond(net, step, loss, gradient, RESERVE, precision, updates)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", found
 
 
@@ -182,17 +211,22 @@ def _beyond(
     return ""
 
 
-def predicting(net: Net, state: State, precision: Precision) -> list[Witness] | list[ReferenceTrainer]:
+def predicting(net: Net, state: State, precision: Precision) -> list[Witness | ReferenceTrainer]:
     """Honest predicting programs at a state: of a coarser format, one for each choice of stored, and so rounded,
     results.
     """
     if not precision.coarse:
         witness = Witness(net, state.params, precision)
         witness.set_state(state)
-        return [witness]
+        return [witness, Halved(net, SETTINGS, state)] if _takes_halves(net, precision) else [witness]
     parts = ("bias", "product", "sum") if precision.stored else ()
     choices = itertools.chain.from_iterable(itertools.combinations(parts, count) for count in range(len(parts) + 1))
     return [ReferenceTrainer(net, SETTINGS, state, precision.name, stores) for stores in choices]
+
+
+def _takes_halves(net: Net, precision: Precision) -> bool:
+    """True if a program by halves is a witness: in float32 if the net normalises, which may amplify small channels."""
+    return net.normalizes and precision.element == "float32" and not precision.coarse
 
 
 def nearby(net: Net, state: State, precision: Precision, places: Places | None = None) -> Iterator[Witness]:

@@ -35,13 +35,13 @@ from ...trainers.base import State, goals
 from ..bounds import loss_bound, of_probabilities, of_residuals, update_bounds
 from ..case_maker import CaseMaker
 from ..kinks import has_clear_argmax, has_clear_sign
+from ..normalised.whole_batches import LEAST, judged, whole_step
 from ..places import Places, places_in
 from ..reference import ReferenceTrainer
 from ..reference_cases import ReferenceCase, ReferenceStep
 from ..samples import Rescaled, SampleSource
 from ..suited_samples import TooManyKinks, Unfit
 from ..verdict import distance
-from ..whole_batches import LEAST, judged, whole_step
 from ..witness import amplified_errors, plain_gradients
 from .magnitudes import KINDS, magnified
 from .sharp import decided, sharpened, small_share

@@ -24,8 +24,8 @@ from ...nets.params import param_slices
 from ...trainers.base import State, goals
 from ..bounds import loss_bound, step_bounds
 from ..case_maker import CaseMaker
+from ..normalised.whole_batches import cancelled_biases
 from ..samples import SampleSource
-from ..whole_batches import cancelled_biases
 from ..witness import honest
 from .trajectory import Errors, Trajectory, train
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..config import TrainConfig
-from ..machine.precision import Precision
-from ..nets import (
+from ...config import TrainConfig
+from ...machine.precision import Precision
+from ...nets import (
     AdaptiveAvgPool2d,
     AvgPool2d,
     Branch,
@@ -29,29 +29,39 @@ from ..nets import (
     Sum,
     Upsample2d,
 )
-from ..nets.params import buffer_slices, buffer_views, initial_buffers, param_slices, views
-from ..ops.batchnorm import reference as batchnorm
-from ..ops.loss import reference as losses
-from ..ops.tables import reference as layers
-from ..optimizers import SGD
-from ..trainers.base import State
-from .bounds import distance_bound, products, roundings, update_bounds
-from .kinks import has_clear_argmax
-from .places import Places
-from .reference import ReferenceTrainer
-from .reference_cases import ReferenceStep
+from ...nets.params import buffer_slices, buffer_views, initial_buffers, param_slices, views
+from ...ops.batchnorm import reference as batchnorm
+from ...ops.loss import reference as losses
+from ...ops.maxpool2d import reference as maxpool
+from ...ops.tables import reference as layers
+from ...optimizers import SGD
+from ...trainers.base import State
+from ..bounds import distance_bound, products, roundings, update_bounds
+from ..kinks import has_clear_argmax
+from ..places import Places
+from ..reference import ReferenceTrainer
+from ..reference_cases import ReferenceStep
 
 #: Samples in the smallest batch of a proof: of two numbers the normalised ones are always 1 and -1.
 LEAST = 4
 POWER = 4  # power of two of large deviations in running statistics
 #: Layers whose output, if all numbers of a channel are shifted, is shifted channel by channel, or number by number.
 SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, Linear, Branch, Sum)
+#: Layers that pass a shift of a channel on as it is.
+PASSED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Branch, Sum)
+ROOM = 1.5  # times its limit that a number must be away from 0: the shifts of other channels change a sample's size too
+AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
 
 
 def rest_of(net: Net, batch: int, usual: int) -> int:
     """Number of samples in a partial batch of a proof: `usual`, or more if the net normalises few numbers of each."""
-    pixels = [math.prod(net.shapes[i][1:]) for i, layer in enumerate(net.layers) if layer.normalizes]
+    pixels = [math.prod(net.shapes[i][1:]) for i in normalising(net)]
     return max(usual, min(batch, -(-(LEAST + 1) // min(pixels)))) if pixels and usual else usual
+
+
+def normalising(net: Net) -> list[int]:
+    """Numbers of the layers that normalise."""
+    return [i for i, layer in enumerate(net.layers) if layer.normalizes]
 
 
 def cancelled_biases(net: Net) -> frozenset[str]:
@@ -99,9 +109,10 @@ def drawn_buffers(net: Net, rng: np.random.Generator) -> np.ndarray | None:
 
 def moved_together(
     reference: ReferenceTrainer, x: np.ndarray, precision: Precision, places: Places | None = None
-) -> np.ndarray | None:
-    """Parameters (param_count,) near the reference's, in the precision's format, at which no number of the batch x
-    (n, *in_shape) is near a kink and every largest logit is clear; None if no shift of biases achieves this.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters (param_count,) near the reference's, in the precision's format, at which as few numbers of the batch x
+    (n, *in_shape) as shifts of biases achieve are near a kink; and a mask (n,) bool of the samples that have one at the
+    first layer that has any, or whose largest logit is not clear.
     """
     net, params = reference.net, reference.params.astype(precision.element)
     moved = ReferenceTrainer(net, reference.config, State(params))
@@ -115,37 +126,60 @@ def moved_together(
             if isinstance(layer, ReLU | LeakyReLU) and name in named:
                 bias = named[name]
                 before = bias.astype(np.float64)
-                size = np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max()
-                bias += _shifts(a, 4 * limit * size).astype(bias.dtype)
+                size = float(np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max())
+                bias += _shifts(a, limit, size, _highest(net, i, a, precision, size)).astype(bias.dtype)
                 wide[name][...] = bias
                 for at in range(first + 1, i + 1):
                     entering[at] = entering[at] + batchnorm.across(bias - before, a)
-            if not np.all(layers.margin(layer, entering[i]) > limit):
-                return None
+            near = ~(layers.margin(layer, entering[i]) > limit)
+            if np.any(near):
+                return params, near
         entering.append(moved.leaving(i, entering[i], places, skip=moved.stored(i, entering)))
-    return params if np.all(has_clear_argmax(net, entering[-1], precision)) else None
+    return params, ~has_clear_argmax(net, entering[-1], precision)
 
 
 def _shifting(net: Net, at: int) -> int:
-    """Number of the layer whose output's shift reaches layer `at` unchanged, through sums of residual connections."""
+    """Number of the layer whose output's shift reaches layer `at` unchanged, through pools and sums of residual
+    connections.
+    """
     at -= 1
-    while isinstance(net.layers[at], Branch | Sum):
+    while isinstance(net.layers[at], PASSED):
         at -= 1
     return at
 
 
-def _shifts(a: np.ndarray, reach: float) -> np.ndarray:
-    """Smallest shifts (channels,) after which no number of a (n, channels, ...) is within `reach` of 0."""
+def _highest(net: Net, relu: int, a: np.ndarray, precision: Precision, size: float) -> np.ndarray:
+    """Highest shifts (channels,) of a ReLU's inputs a (n, channels, ...), whose samples have this root mean square at
+    most, at which it leaves zeros in each window of a pool after it whose largest two numbers are nearly equal.
+    """
+    pool = net.layers[relu + 1] if relu + 1 < len(net.layers) else None
+    if not (isinstance(pool, MaxPool2d) and isinstance(net.layers[relu], ReLU)) or pool.kernel_size == 1:
+        return np.full(a.shape[1], np.inf)
+    windows = np.sort(np.stack(maxpool.positions(pool, a)), axis=0)
+    best, gap = windows[-1], windows[-1] - windows[-2]
+    reach = AT_POOL * distance_bound(precision, roundings(net, relu + 1), products(net, relu + 1, precision)) * size
+    tied = np.where((gap > 0) & (gap <= reach), best, -np.inf)
+    return np.asarray(-reach - tied.max(axis=batchnorm.axes(a)))
+
+
+def _shifts(a: np.ndarray, limit: float, size: float, most: np.ndarray) -> np.ndarray:
+    """Smallest shifts (channels,) of at most `most` after which no number of a (n, channels, ...) is near 0.
+
+    limit : distance from 0 that is near, relative to a sample's root mean square, which is at most `size` before. A
+    shift adds to it.
+    """
     rows = np.sort(np.moveaxis(a, 1, 0).reshape(a.shape[1], -1), axis=1)
-    out = np.zeros(len(rows))
+    out, far = np.zeros(len(rows)), ROOM * limit * size
     for channel, row in enumerate(rows):
-        if np.abs(row).min() > reach:
+        if np.abs(row).min() > far and most[channel] >= 0:
             continue
-        edges = np.concatenate([[row[0] - 4 * reach], row, [row[-1] + 4 * reach]])
-        middle, wide = (edges[1:] + edges[:-1]) / 2, np.diff(edges) > 2 * reach
-        if not np.any(wide):  # all numbers are 0, or NaN: another batch may have a gap
+        beyond = 4 * ROOM * limit * (size + np.abs(row).max())
+        edges = np.concatenate([[row[0] - beyond], row, [row[-1] + beyond]])
+        shifts = -(edges[1:] + edges[:-1]) / 2
+        usable = (np.diff(edges) > 2 * ROOM * limit * (size + np.abs(shifts))) & (shifts <= most[channel])
+        if not np.any(usable):  # all numbers are 0, or NaN: another batch may have a gap
             continue
-        out[channel] = -middle[wide][np.argmin(np.abs(middle[wide]))]
+        out[channel] = shifts[usable][np.argmin(np.abs(shifts[usable]))]
     return out
 
 
