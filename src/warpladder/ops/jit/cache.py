@@ -102,6 +102,17 @@ def _warning(save: Callable[..., None]) -> Callable[..., None]:
     return save_if_possible
 
 
+def is_known() -> bool:
+    """True if a folder for these very sources exists, so that `cache_folder` need not parse them."""
+    root = FOLDERS.folder()
+    return root is not None and _known(root) is not None
+
+
+def _known(root: Path) -> Path | None:
+    """Mark of these very sources in the folder of their state; None if there is none."""
+    return next(root.glob(f"*/seen-{exact_key()}"), None)
+
+
 @cache
 def cache_folder() -> Path | None:
     """Cache folder for the present state of the sources; None, after one warning, if it cannot be written."""
@@ -109,13 +120,12 @@ def cache_folder() -> Path | None:
     if root is None:
         return None
     # A file of this name marks the folder of these very sources: parsing them takes half a second.
-    seen = f"seen-{exact_key()}"
-    known = next(root.glob(f"*/{seen}"), None)
+    known = _known(root)
     folder = root / key() if known is None else known.parent
     reason = why_not_writable(folder)
     try:
         if reason is None:
-            (folder / seen).touch()
+            (folder / f"seen-{exact_key()}").touch()
             folder.touch()
             FOLDERS.prune()
     except OSError as error:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ....machine.facts import cores
+from ....ops.jit.cache import is_known
 from .machine_code import CompiledFunction, address, is_stored, store
 
 PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
@@ -24,15 +25,21 @@ LONGEST = (
 
 def precompile(functions: Iterable[CompiledFunction]) -> None:
     """Compile missing functions in several processes; `address` compiles those whose process failed."""
-    missing = [function for function in dict.fromkeys(functions) if not is_stored(function)]
-    ranks = {name: rank for rank, name in enumerate(LONGEST)}
-    left = deque(sorted(missing, key=lambda function: ranks.get(function.name, len(LONGEST))))
-    helpers = min(PROCESSES, cores() - 1, len(left) // WORTH_IT)
-    if helpers < 1:
+    wanted = list(dict.fromkeys(functions))
+    most = min(PROCESSES, cores() - 1, len(wanted) // WORTH_IT)
+    if most < 1:
         return
-    processes = [process for process in (_started() for _ in range(helpers)) if process is not None]
-    with ThreadPoolExecutor(helpers, thread_name_prefix="compiling") as pool:
+    processes = [] if is_known() else _started(most)  # they import numba while this process parses the sources
+    with ThreadPoolExecutor(most, thread_name_prefix="compiling") as pool:
+        left: deque[CompiledFunction] = deque()
         try:
+            missing = [function for function in wanted if not is_stored(function)]
+            ranks = {name: rank for rank, name in enumerate(LONGEST)}
+            left += sorted(missing, key=lambda function: ranks.get(function.name, len(LONGEST)))
+            helpers = min(most, len(left) // WORTH_IT)
+            if helpers < 1:
+                return
+            processes = processes or _started(helpers)
             busy = [pool.submit(_feed, process, left) for process in processes]
             while left:
                 address(left.popleft())
@@ -45,7 +52,12 @@ def precompile(functions: Iterable[CompiledFunction]) -> None:
                 process.communicate()
 
 
-def _started() -> subprocess.Popen[str] | None:
+def _started(count: int) -> list[subprocess.Popen[str]]:
+    """Processes that compile, at most `count`."""
+    return [process for process in (_one() for _ in range(count)) if process is not None]
+
+
+def _one() -> subprocess.Popen[str] | None:
     package = str(Path(__file__).parents[4])
     code = f"import sys; sys.path.insert(0, {package!r}); from {__name__} import child; child()"
     try:
@@ -69,6 +81,10 @@ def _feed(process: subprocess.Popen[str], left: deque[CompiledFunction]) -> None
 
 def child() -> None:
     """Compile the functions named on standard input, a line each; a line on standard output requests the next."""
+    # numba would import its linear algebra, which takes a fifth of a second
+    sys.modules["scipy"] = None  # type: ignore[assignment]
+    from . import functions  # noqa: F401  # imports numba before the first function is known
+
     while True:
         print("next", flush=True)
         words = sys.stdin.readline().split()
