@@ -17,6 +17,9 @@ extensions = ["myst_parser"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "warpladder"
+html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 exclude_patterns = ["_build"]
 
 #: A link to the stored results of a report, whose page the build writes.

@@ -108,9 +108,10 @@ code span, .option { display: inline-block; max-width: 100%; overflow-wrap: anyw
 .plot text { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; stroke-linejoin: round; }
 @media screen and (max-width: 46rem) { .hint { display: block; } body { padding: 1.25rem .9rem 3rem; } h1 {
   font-size: 1.6rem; }
+  table { font-size: .8rem; } th, td { padding: .3rem .35rem; }
   th:first-child { position: sticky; left: 0; background: var(--paper); max-width: 9rem; white-space: normal;
   overflow-wrap: anywhere; box-shadow: inset 0 -1px var(--line); }
-  td.text { min-width: 15rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .pair {
+  td.text { min-width: 11rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .pair {
   grid-template-columns: minmax(0, 1fr); }
   nav a { padding: .45rem 0; } .boxes { flex-direction: column; align-items: stretch; gap: 1.3rem; }
   .boxes li { max-width: none; min-height: 0; }
