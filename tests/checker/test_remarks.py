@@ -141,5 +141,5 @@ def test_pointers_into_arrays(run: Run) -> None:
 def test_json_of_what_is_refused(run: Run) -> None:
     code, found = run("shifted", 64, "in=70")
     assert code == 2
-    assert found["error"] == "kernel shifted: nothing says what the array float* out holds"
+    assert found["error"] == "kernel shifted: nothing says what the array float* out holds; what is given is in"
     assert (found["problems"], found["refused"]) == ([], [])

@@ -30,7 +30,8 @@ def test_the_recipe_is_that_of_net_and_data_however_the_data_are_named(data):
     assert resolve_task(RunRequest("mlp", data, config)).config == config.but(initial="he")
 
 
-@pytest.mark.parametrize("net", [*(net for net in LEAST if net != "cnn"), pytest.param("cnn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("net", LEAST)
+@pytest.mark.by_day("softmax", "mlp10")
 def test_training_on_the_digits_ends_well(net):
     run = wl.train(net, "digits")
     assert run.test_accuracy is not None and run.test_accuracy >= LEAST[net], run

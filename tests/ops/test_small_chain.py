@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clockwork import Clockwork
 from compared_steps import bits, check_updates, clear_of_switches, compare_epoch
 from drawn_chains import data as drawn_data
 from drawn_chains import drawn
@@ -18,6 +19,7 @@ from strategies import case
 from warpladder.config import TrainConfig
 from warpladder.data import Dataset
 from warpladder.data.order import Order
+from warpladder.device import Device
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.source import KernelSource
@@ -80,7 +82,7 @@ def rung(on: EmulatedDevice) -> Rung:
     return Rung("small", "", "", lambda *run: build(on, *run))
 
 
-def build(on: EmulatedDevice, net: Net, config: TrainConfig, state: State, feed: str = "resident") -> Trainer:
+def build(on: Device, net: Net, config: TrainConfig, state: State, feed: str = "resident") -> Trainer:
     return KernelTrainer(net, config, state, on, TABLE, feed)
 
 
@@ -297,6 +299,7 @@ def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() 
 
 def test_where_there_is_no_chain() -> None:
     """Many samples, weights beyond shared memory; samples that are not on the device need no order."""
+    idle = Clockwork(lambda launch: 1e-5, hardware=None)
     for of, config, feed, wanted in (
         (net(54, 20, 7), SGD_CONFIG, "sync", [SmallChain]),
         (net(54, 20, 3000), SGD_CONFIG, "sync", [GemmLinear, GemmLinear]),
@@ -304,11 +307,11 @@ def test_where_there_is_no_chain() -> None:
         (net(784, 128, 100, 10), SGD_CONFIG, "resident", [ShortStem, SmallChain]),
     ):
         drawn = case(of, config, seed=1, samples=20)
-        with build(DEVICE, of, config, drawn.state, feed) as trainer:
+        with build(idle, of, config, drawn.state, feed) as trainer:
             trainer.load(drawn.dataset)
             assert isinstance(trainer, KernelTrainer) and kinds(trainer)[: len(wanted)] == wanted
     drawn = case(net(54, 20, 7), SGD_CONFIG.but(batch_size=600), seed=1, samples=601)
-    with build(DEVICE, drawn.net, drawn.config, drawn.state) as trainer:
+    with build(idle, drawn.net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and SmallChain not in kinds(trainer)
 

@@ -56,7 +56,8 @@ def test_digits_that_a_learnt_sample_loses_count() -> None:
         assert off(net, config, seed)[0] < 0.5, seed
 
 
-def test_honest_programs_of_a_format_are_among_the_twins() -> None:
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.by_day("0", "5")
+def test_honest_programs_of_a_format_are_among_the_twins(seed: int) -> None:
     """A pixel that is rounded to tf32 crosses a kink in every step."""
-    for seed in range(6):
-        assert off(nets.mlp((1, 8, 8)), TrainConfig(batch_size=None), seed, "tf32")[0] < 0.5, seed
+    assert off(nets.mlp((1, 8, 8)), TrainConfig(batch_size=None), seed, "tf32")[0] < 0.5

@@ -46,20 +46,16 @@ SMALLER = {
 }
 
 
-#: bf16 on all nets but one, on which the other formats are; .ci/run has the rest.
+#: A format for each net, bf16 for those with convolutions or square weights; .ci/run has the rest.
 ROUNDED = [
-    pytest.param(
-        precision,
-        net,
-        id=f"{precision}-{net.name}",
-        marks=[] if (precision == "bf16") != (net is MLP) else [pytest.mark.slow],
-    )
+    pytest.param(precision, net, id=f"{precision}-{net.name}")
     for precision in COARSE
     for net in (nets.softmax((1, 8, 8)), MLP, nets.cnn((1, 8, 8)), CODER, SQUARE)
 ]
 
 
 @pytest.mark.parametrize(("precision", "net"), ROUNDED)
+@pytest.mark.by_day("tf32-mlp", "fp16-mlp", "bf16-softmax", "bf16-cnn", "bf16-square")
 def test_honest_rounding_passes_as_what_it_is(precision: str, net: Net) -> None:
     config = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e-4, clip_value=5.0)
     verdict = verify(rounding(precision), net, config, precision=precision)

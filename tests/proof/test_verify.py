@@ -106,7 +106,7 @@ def test_every_liar_stands_before_some_court():
     ids=str,
 )
 @pytest.mark.usefixtures("cases_once")
-@pytest.mark.by_day("LastWins", "AlwaysShuffles")
+@pytest.mark.by_day("LastWins")
 def test_liars_are_caught_in_the_deepest_net_too(liar: Liar, net: Net) -> None:
     verdict = verify(liar.build, net, TrainConfig(batch_size=3))
     assert not verdict.passed
@@ -159,7 +159,15 @@ def test_every_rung_and_peer_is_proven_with_as_many_settings_as_it_has(rung: Run
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize(
+    "rung",
+    [
+        pytest.param(
+            rung, id=rung.name, marks=[pytest.mark.slow] * rung.name.startswith(("streamed", "resident", "torch:"))
+        )
+        for rung in HERE + CPU_PEERS
+    ],
+)
 @pytest.mark.usefixtures("cases_once")
 def test_every_rung_and_peer_is_proven_with_slots_and_a_schedule(rung: Rung) -> None:
     net = nets.mlp10((1, 8, 8))

@@ -33,7 +33,7 @@ FEEDS = ("streamed-emulated", "resident-emulated")
 
 @rungs
 def test_steps_of_drawn_nets(rung: Rung) -> None:
-    """75 nets; on the emulator, where each takes half a second, ten by day and 150 in the nightly run."""
+    """37 nets by day; on the emulator, where each takes half a second, five, and 150 in the nightly run."""
     usual = settings().max_examples
     examples = usual * 3 // 4
     if rung.name.endswith("emulated"):
@@ -53,11 +53,11 @@ def test_steps_of_drawn_nets(rung: Rung) -> None:
         pytest.param(
             rung, net, id=f"{net.name}-{rung.name}", marks=[pytest.mark.slow] * (net is ZOO[-1] and rung.name in FEEDS)
         )
-        for net in ZOO
+        for net in (*ZOO, NARROW)
         for rung in HERE
     ],
 )
-@pytest.mark.by_day("softmax", "mlp", "cnn", "autoencoder-numpy", "autoencoder-naive")
+@pytest.mark.by_day("softmax", "mlp", "cnn", "narrow")
 def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
     assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2
@@ -111,7 +111,7 @@ def test_state_is_a_copy(rung: Rung) -> None:
 
 
 @rungs
-@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+@pytest.mark.parametrize("net", (*ZOO[:-1], NARROW), ids=lambda net: net.name)
 def test_predict_any_number_of_samples(rung: Rung, net: Net) -> None:
     """More and fewer than the batch, one, and none; before and after data were loaded."""
     drawn = case(net, SETTINGS.but(batch_size=3), seed=3, samples=7)
@@ -177,7 +177,7 @@ def test_what_cannot_be_asked_for_is_refused(rung: Rung) -> None:
 
 
 @pytest.mark.parametrize("name", ["loops", "numpy"])
-@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+@pytest.mark.parametrize("net", (*ZOO[:-1], NARROW), ids=lambda net: net.name)
 def test_batches_larger_than_the_buffers(name: str, net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
     sample = 4 * sum(

@@ -199,7 +199,7 @@ def _argument(
     given = request.arguments.get(parameter.name, parameter.name)
     if not parameter.pointer:
         if given == parameter.name and given not in values:
-            raise ConfigError(f"{where}: nothing says what the number {parameter} is")
+            raise ConfigError(f"{where}: nothing says what the number {parameter} is{_given(description)}")
         return evaluate(given, values)
     if given in ("null", "nullptr"):
         return None
@@ -207,10 +207,16 @@ def _argument(
         return Within(place[0], parameter.width * _offset(place[1], values, f"{where}: {parameter}"))
     if given not in description.arrays:
         if given == parameter.name:
-            raise ConfigError(f"{where}: nothing says what the array {parameter} holds")
+            raise ConfigError(f"{where}: nothing says what the array {parameter} holds{_given(description)}")
         listed = ", ".join(description.arrays) or "none"
         raise ConfigError(f"{where}: {parameter} is given {given!r}, which is no array; there are {listed}")
     return str(given)
+
+
+def _given(description: Description) -> str:
+    """Words on the arrays and numbers of a description, for a message that another is missing."""
+    names = [*description.arrays, *description.values]
+    return f"; what is given is {', '.join(names)}" if names else ""
 
 
 def within(text: Any, arrays: Container[str]) -> tuple[str, str] | None:

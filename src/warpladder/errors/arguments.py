@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
@@ -67,6 +68,11 @@ def wanted(name: str, value: Any, kind: type | tuple[type, ...], form: str) -> N
     """Raise `ArgumentError` if an argument is of another type. form : description of the right argument."""
     if not isinstance(value, kind):
         raise ArgumentError(f"{name} wants {form}, got {kind_of(value)}")
+
+
+def wanted_path(value: Any, form: str) -> None:
+    """Raise `ArgumentError` if the argument `path` names no file. form : description of the file."""
+    wanted("path", value, (str, os.PathLike), f"the path of {form}")
 
 
 def kind_of(value: Any) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArgumentError, NetError
-from ..errors.arguments import called_by_name, shown
+from ..errors.arguments import called_by_name, shown, wanted_path
 from ..files.python import call, run_file
 from . import RESIDUAL_PARTS, ZOO, Layer, Loss, Net, Residual, Shape, is_named
 from .describe import loss_of, meant
@@ -52,6 +52,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
     NetError
         One line with the file, the position in it and the reason.
     """
+    wanted_path(path, "a .toml or .py file")
     name = os.fspath(path)
     ending = Path(path).suffix
     if ending not in ENDINGS:

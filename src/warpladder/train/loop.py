@@ -88,6 +88,7 @@ def train(
         or SIGTERM, after the checkpoint was written. A second signal stops at once.
     """
     _check_files(checkpoint, resume, weights)
+    wanted("each_epoch", each_epoch, (Callable, type(None)), "a function of an epoch's log")  # type: ignore[arg-type]
     saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, overwrite, resume)
     saving.check()
     given = weights.state_dict() if isinstance(weights, Model) else weights

@@ -17,7 +17,7 @@ from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
-from ..errors.arguments import called_by_name, shown, wanted
+from ..errors.arguments import called_by_name, shown, wanted, wanted_path
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
@@ -47,12 +47,8 @@ class Model:
     checkpoint: Checkpoint
 
     def __post_init__(self) -> None:
-        wanted(
-            type(self).__name__,
-            self.checkpoint,
-            Checkpoint,
-            "a checkpoint: wl.load(path) reads one, Model.from_state_dict makes one",
-        )
+        form = "a checkpoint: wl.load(path) reads one, Model.from_state_dict makes one"
+        wanted(type(self).__name__, self.checkpoint, Checkpoint, form)
 
     def __repr__(self) -> str:
         return f"Model of {self.net!r}"
@@ -333,6 +329,7 @@ class Model:
         CheckpointError
             The file exists, or cannot be written.
         """
+        wanted_path(path, "a file to write")
         if not overwrite:
             check_free(path)
         save(path, self.checkpoint)

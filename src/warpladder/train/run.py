@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..checkpoint import EpochLog
 from ..checkpoint import load as load_checkpoint
 from ..config import TrainConfig
-from ..errors.arguments import called_by_name
+from ..errors.arguments import called_by_name, wanted_path
 from ..show import as_html, as_text
 from .model import Model
 
@@ -102,4 +102,5 @@ def load(path: str | os.PathLike[str]) -> Run:
         The file is missing, damaged or no checkpoint. PyTorch's weights do not include the net: see
         `Model.from_state_dict`.
     """
+    wanted_path(path, "a checkpoint")
     return Run(load_checkpoint(path))

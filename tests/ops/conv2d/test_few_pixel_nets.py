@@ -7,13 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from clockwork import Clockwork
 from compared_steps import steps_within
 from strategies import case
 from tensor_convolutions import conv
 from tensor_nets import trained
 
 from warpladder.config import TrainConfig
-from warpladder.device import Device, Launch, Limits
+from warpladder.device import Launch
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.ladder import find
 from warpladder.nets import MaxPool2d, MSELoss, Net, ReLU, Upsample2d, autoencoder
@@ -152,8 +153,7 @@ def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_ten_launches_and_s
     """Nobody packs, adds up parts or spreads a pool: a launch for y, for dx and for dw of each layer, the samples, the
     loss, and the update of the layer whose weights are wanted first. dw of four layers,
     the samples, the loss and the update run beside the chain."""
-    device: Device = EmulatedDevice()
-    device.limits = Limits(device.limits.device, multiprocessors=132)
+    device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
     drawn_case = case(autoencoder(), TrainConfig(batch_size=1), seed=1, samples=3)
     with GraphedTrainer(autoencoder(), drawn_case.config, drawn_case.state, device, TABLE) as trainer:
         trainer.load(drawn_case.dataset)

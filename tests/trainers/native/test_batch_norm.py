@@ -86,6 +86,7 @@ CONFIGS = [
     ids=lambda each: getattr(each, "name", ""),
 )  # fmt: skip
 @pytest.mark.usefixtures("cases_once")
+@pytest.mark.by_day("table-1")
 def test_a_normalising_net_is_proven_on_one_to_three_threads(net: Net, config: TrainConfig) -> None:
     for threads in (1, 2, 3):
         verdict = verify(partial(NativeTrainer, threads=threads), net, config)

@@ -34,7 +34,7 @@ def conv(channels: int, padding: int) -> Conv2d:
         # a border wider than the kernel, rows with nothing but zeros
         ((2, 3, 22), (conv(7, 3),), 1, 1),
         # pairs of panels forth and back, of rows whose runs overlap, next to zeros and to none
-        ((3, 4, 24), (conv(32, 0), ReLU(), conv(64, 2), ReLU(), conv(32, 1)), 5, 0),
+        ((3, 3, 24), (conv(32, 0), ReLU(), conv(32, 2), ReLU(), conv(32, 1)), 5, 0),
         # too narrow, or too much of the last run left over
         ((1, 4, 8), (conv(4, 0),), 0, 0),
         ((1, 4, 32), (conv(4, 0),), 0, 0),

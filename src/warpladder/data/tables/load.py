@@ -105,7 +105,8 @@ def table(
     features = frame.without([*learnt, *dropped])
     if not features.columns:
         what = "targets" if targets else "label"
-        raise DataError(f"{frame.source}: has no column but the {what} {listed(learnt)}")
+        others = f" once {listed(dropped)} is left out" if dropped else ""
+        raise DataError(f"{frame.source}: has no column but the {what} {listed(learnt)}{others}")
     if encoding is None:
         encoding = TableEncoding.fit(features.take(train), label or "", dropped, category)
         encoding = replace(encoding, targets=tuple(map(_target, targets, y[train].T)) if targets else ())
