@@ -11,6 +11,7 @@ __constant__ int factor;
 __global__ void add(int* x, int v) { x[threadIdx.x] += v; }
 __global__ void scale(int* x) { x[threadIdx.x] *= factor; }
 void CUDART_CB say(void* text) { printf("%s ", (const char*)text); }
+void CUDART_CB read(void* number) { printf("read %d ", *(int*)number); }
 
 static int h[32];
 void launch(cudaGraphExec_t exec, cudaStream_t stream) {
@@ -81,11 +82,41 @@ int main() {
     CHECK(cudaGraphKernelNodeSetParams(other, &adds));
     CHECK(cudaGraphInstantiate(&third, outer, 0));
     launch(third, stream);
+    CHECK(cudaGraphDestroy(outer));
     CHECK(cudaGraphDestroyNode(call));
     CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
     printf("%zu\n", nodes);
+
+    cudaGraph_t captured;  // in one stream, and launched in another
+    cudaGraphExec_t fourth;
+    cudaStream_t elsewhere;
+    int* pinned;
+    CHECK(cudaMallocHost(&pinned, 4096));
+    CHECK(cudaStreamCreateWithFlags(&elsewhere, cudaStreamNonBlocking));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CHECK(cudaMemsetAsync(x, 0, sizeof h, stream));
+    add<<<1, 32, 0, stream>>>(x, 7);
+    CHECK(cudaMemcpyAsync(h, x, sizeof h, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaMemcpyAsync(pinned, x, 4, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaLaunchHostFunc(stream, read, pinned));
+    CHECK(cudaStreamEndCapture(stream, &captured));
+    CHECK(cudaGraphInstantiate(&fourth, captured, 0));
+    launch(fourth, elsewhere);
+    cudaGraphNode_t copy;
+    says = {read, pinned};
+    CHECK(cudaGraphExecDestroy(fourth));
+    CHECK(cudaGraphCreate(&outer, 0));
+    CHECK(cudaGraphAddMemcpyNode1D(&copy, outer, nullptr, 0, pinned, x, 4, cudaMemcpyDeviceToHost));
+    CHECK(cudaGraphAddHostNode(&call, outer, &copy, 1, &says));
+    CHECK(cudaGraphInstantiate(&fourth, outer, 0));
+    launch(fourth, elsewhere);
+    CHECK(cudaGraphExecDestroy(fourth));
+    CHECK(cudaGraphDestroy(outer));
+    CHECK(cudaFreeHost(pinned));
+    CHECK(cudaGraphDestroy(captured));
+    CHECK(cudaStreamDestroy(elsewhere));
     for (cudaGraphExec_t each : {exec, second, third}) CHECK(cudaGraphExecDestroy(each));
-    for (cudaGraph_t each : {graph, clone, outer}) CHECK(cudaGraphDestroy(each));
+    for (cudaGraph_t each : {graph, clone}) CHECK(cudaGraphDestroy(each));
     CHECK(cudaStreamDestroy(stream));
     CHECK(cudaEventDestroy(event));
     CHECK(cudaFree(x));

@@ -57,7 +57,7 @@ inline NodeWork copy(const LinearCopy& p, const char* file, int line) {
     });
 }
 inline NodeWork call(const cudaHostNodeParams& p) {
-    return node_work(cudaGraphNodeTypeHost, p, [h = p] { h.fn(h.userData); });
+    return node_work(cudaGraphNodeTypeHost, p, [h = p] { emu_host_waits(0), h.fn(h.userData); });
 }
 inline NodeWork record(const cudaEvent_t& event, const char* file, int line) {
     return node_work(cudaGraphNodeTypeEventRecord, event, [event, file, line] {

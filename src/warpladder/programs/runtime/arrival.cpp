@@ -33,13 +33,17 @@ static void join(Clock& clock, const Clock& other) {
 }
 
 static cudaStream_t graph_stream = nullptr;  // of the graph that runs
+static bool takes_all_work = false;
 bool is_graph_running() { return graph_stream; }
-StreamOfGraph::StreamOfGraph(cudaStream_t stream) : before(graph_stream) { if (stream) graph_stream = stream; }
-StreamOfGraph::~StreamOfGraph() { graph_stream = before; }
+StreamOfGraph::StreamOfGraph(cudaStream_t stream, bool takes_all) : before(graph_stream), took_all(takes_all_work) {
+    if (stream || takes_all) graph_stream = stream;
+    takes_all_work = takes_all;
+}
+StreamOfGraph::~StreamOfGraph() { graph_stream = before, takes_all_work = took_all; }
 
 // The default stream and cudaStreamLegacy are one.
 static const void* key(cudaStream_t stream) {
-    if (!stream && graph_stream) stream = graph_stream;
+    if (takes_all_work || (!stream && graph_stream)) stream = graph_stream;
     return uintptr_t(stream) == 1 ? nullptr : stream;
 }
 
@@ -83,13 +87,15 @@ static void arrived() {
     std::erase_if(arriving, [](const Arriving& piece) { return is_waited_for(piece.stream, piece.work); });
     open_arriving(false);
 }
-void host_waits(cudaStream_t stream) {
-    const void* id = key(stream);
+static void host_knows_all_of(const void* id) {
     join(host_knows, orders[id].known);
     if (!id)
         for (auto& [other, order] : orders)
             if (order.waits_for_default) join(host_knows, order.known);
     arrived();
+}
+void host_waits(cudaStream_t stream) {
+    if (!takes_all_work) host_knows_all_of(key(stream));  // the host waits for no copy of a graph
 }
 void host_waits_for_all() {
     for (auto& [stream, order] : orders) join(host_knows, order.known);
@@ -222,5 +228,5 @@ std::string on_its_way(const void* address, std::string& array, bool& is_read) {
 // A host function in a stream may read the writes of all earlier work of the stream.
 EMU_EXPORT void emu_host_waits(cudaStream_t stream) {
     emu::Lock lock;
-    emu::host_waits(stream);
+    emu::host_knows_all_of(emu::key(stream));
 }

@@ -208,7 +208,7 @@ EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) {
 EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream) && executables.count(exec), "cudaGraphLaunch");
     auto run = [exec, stream] {
-        StreamOfGraph during(stream);
+        StreamOfGraph during(stream, true);
         for (auto& step : exec->steps)
             if (step.is_enabled) step.run();
     };

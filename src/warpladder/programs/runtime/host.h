@@ -125,10 +125,13 @@ bool spoils_captures(const char* call, Spot place);  // a call that waits for al
 bool joins_captures(const std::string& work, cudaStream_t stream, Spot place);  // work of the default stream meanwhile
 
 // arrival.cpp
-struct StreamOfGraph {  // during its life work of the default stream belongs to the stream in which a graph runs
-    explicit StreamOfGraph(cudaStream_t stream);
+// During its life work of the default stream belongs to a kernel's stream, if its children run, and all work to the
+// stream in which a graph was launched, in whatever stream it was captured.
+struct StreamOfGraph {
+    explicit StreamOfGraph(cudaStream_t stream, bool takes_all = false);
     ~StreamOfGraph();
     cudaStream_t before;
+    bool took_all;
 };
 void stream_created(cudaStream_t stream, unsigned flags);
 void host_waits(cudaStream_t stream);
