@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import emulated_h200
 import numpy as np
 import pytest
 from compared_steps import bits, check_updates
@@ -54,13 +55,8 @@ if (reason := why_not()) is not None:  # before a device is made
     pytest.skip(reason, allow_module_level=True)
 
 
-def device(mode: str = "fast", order: str = "forward", multiprocessors: int = 1) -> EmulatedDevice:
-    """One with one multiprocessor, so that a block has several tiles."""
-    found = EmulatedDevice(mode=mode, order=order, seed=3)
-    found.limits = replace(found.limits, multiprocessors=multiprocessors, shared_opt_in=227 << 10)
-    return found
-
-
+#: A device with one multiprocessor, so that a block has several tiles.
+device = partial(emulated_h200.device, multiprocessors=1)
 DEVICE = device()
 
 

@@ -13,6 +13,7 @@ from clockwork import Clockwork
 from compared_steps import bits, check_updates, clear_of_switches, compare_epoch
 from drawn_chains import data as drawn_data
 from drawn_chains import drawn
+from emulated_h200 import device
 from segments_here import kinds
 from strategies import case
 
@@ -59,15 +60,6 @@ from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 if (reason := why_not()) is not None:  # before a device is made
     pytest.skip(reason, allow_module_level=True)
-
-
-def device(
-    mode: str = "fast", order: str = "forward", shared: int = 227 << 10, multiprocessors: int = 132
-) -> EmulatedDevice:
-    """One with as many multiprocessors as an H200, and as much shared memory."""
-    found = EmulatedDevice(mode=mode, order=order, seed=3)
-    found.limits = replace(found.limits, multiprocessors=multiprocessors, shared_opt_in=shared)
-    return found
 
 
 def dense(*widths: int) -> tuple[Layer, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from compared_steps import bits, clear_of_switches, compare_epoch
+from emulated_h200 import device
 from segments_here import kinds
 from strategies import case
 
@@ -47,13 +48,6 @@ from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 if (reason := why_not()) is not None:  # before a device is made
     pytest.skip(reason, allow_module_level=True)
-
-
-def device(mode: str = "fast", order: str = "forward", multiprocessors: int = 132) -> EmulatedDevice:
-    """One with as many multiprocessors as an H200, and as much shared memory."""
-    found = EmulatedDevice(mode=mode, order=order, seed=3)
-    found.limits = replace(found.limits, multiprocessors=multiprocessors, shared_opt_in=227 << 10)
-    return found
 
 
 def conv(outputs: int, k: int, padding: int = 0, stride: int = 1, bias: bool = True) -> Conv2d:
@@ -158,7 +152,7 @@ def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() 
     for of in (LENET, STRIDES):
         drawn, found = case(of, ADAM_CONFIG, seed=2, samples=17), set()
         for mode, order in (("fast", "forward"), ("fast", "reverse"), ("fast", "random"), ("check", "forward")):
-            with build(device(mode, order, 1), of, ADAM_CONFIG, drawn.state) as trainer:
+            with build(device(mode, order, multiprocessors=1), of, ADAM_CONFIG, drawn.state) as trainer:
                 trainer.load(drawn.dataset)
                 trainer.run(Order(2, 0, 17), 0, 3)  # in check mode it raises at the first report
                 if mode == "fast":

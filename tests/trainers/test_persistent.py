@@ -171,7 +171,7 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
     ("case", "wait"),
     [
         ("softmax", "held pairs"),
-        ("softmax", "divided"),
+        pytest.param("softmax", "divided", marks=pytest.mark.slow),
         pytest.param("odd softmax", "divided", marks=pytest.mark.slow),
         pytest.param("deep", "held pairs", marks=pytest.mark.slow),
         pytest.param("odd images", "held fours", marks=pytest.mark.slow),

@@ -162,7 +162,7 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
     "peer", [find("torch", threads=1), find("torch:images=last", threads=1), *STAND_INS[:2]], ids=lambda peer: peer.name
 )
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+    max_examples=settings().max_examples // 5, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )  # many drawn nets have no convolution
 @given(drawn=cases())
 def test_steps_of_drawn_nets(peer: Rung, drawn: Case) -> None:
