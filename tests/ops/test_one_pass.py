@@ -18,8 +18,9 @@ from strategies import case
 from warpladder.config import TrainConfig
 from warpladder.data import Dataset
 from warpladder.data.order import Order
+from warpladder.device import Device
 from warpladder.device import source as sources
-from warpladder.device.emulator import EmulatedDevice, why_not
+from warpladder.device.emulator import why_not
 from warpladder.device.source import KernelSource
 from warpladder.errors import WarpladderError
 from warpladder.nets import (
@@ -60,7 +61,7 @@ device = partial(emulated_h200.device, multiprocessors=1)
 DEVICE = device()
 
 
-def build(on: EmulatedDevice, net: Net, config: TrainConfig, state: State) -> Trainer:
+def build(on: Device, net: Net, config: TrainConfig, state: State) -> Trainer:
     return KernelTrainer(net, config, state, on, TABLE, "resident")
 
 
@@ -229,16 +230,20 @@ def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() 
 
 def test_where_there_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few samples, layers too wide, layers before the first one, and GPUs without a copy engine."""
-    old, net, data = device(), *made("odd inputs")
-    old.limits = replace(old.limits, cluster=1)
+    new, old, net, data = emulated_h200.idle(), emulated_h200.idle(), *made("odd inputs")
+    new.limits = DEVICE.limits
+    old.limits = replace(DEVICE.limits, cluster=1)
     image = Net("dropped", (63,), (Dropout(0.1), *linear(9), *linear(10)), CrossEntropyLoss())
     broad = Net("broad", (63,), (*linear(80, ReLU()), *linear(10)), CrossEntropyLoss())
-    for on, of in ((old, net), (DEVICE, image), (DEVICE, broad)):
+    for on, of in ((old, net), (new, image), (new, broad)):
         with build(on, of, TrainConfig(batch_size=None), State(params.initial(of, 0))) as trainer:
             trainer.load(data)
             assert isinstance(trainer, KernelTrainer) and OnePass not in kinds(trainer)
+    with build(new, net, TrainConfig(batch_size=None), State(params.initial(net, 0))) as trainer:
+        trainer.load(data)
+        assert isinstance(trainer, KernelTrainer) and OnePass in kinds(trainer)
     monkeypatch.setattr(plan, "FEWEST", 601)
     plan.planned.cache_clear()
-    with build(DEVICE, net, TrainConfig(batch_size=None), State(params.initial(net, 0))) as trainer:
+    with build(new, net, TrainConfig(batch_size=None), State(params.initial(net, 0))) as trainer:
         trainer.load(data)
         assert isinstance(trainer, KernelTrainer) and OnePass not in kinds(trainer)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clockwork import Clockwork
 from compared_steps import bits, check_updates, clear_of_switches, compare_epoch
 from drawn_chains import data as drawn_data
 from drawn_chains import drawn
-from emulated_h200 import device
+from emulated_h200 import device, idle
 from segments_here import kinds
 from strategies import case
 
@@ -291,7 +290,6 @@ def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() 
 
 def test_where_there_is_no_chain() -> None:
     """Many samples, weights beyond shared memory; samples that are not on the device need no order."""
-    idle = Clockwork(lambda launch: 1e-5, hardware=None)
     for of, config, feed, wanted in (
         (net(54, 20, 7), SGD_CONFIG, "sync", [SmallChain]),
         (net(54, 20, 3000), SGD_CONFIG, "sync", [GemmLinear, GemmLinear]),
@@ -299,11 +297,11 @@ def test_where_there_is_no_chain() -> None:
         (net(784, 128, 100, 10), SGD_CONFIG, "resident", [ShortStem, SmallChain]),
     ):
         drawn = case(of, config, seed=1, samples=20)
-        with build(idle, of, config, drawn.state, feed) as trainer:
+        with build(idle(), of, config, drawn.state, feed) as trainer:
             trainer.load(drawn.dataset)
             assert isinstance(trainer, KernelTrainer) and kinds(trainer)[: len(wanted)] == wanted
     drawn = case(net(54, 20, 7), SGD_CONFIG.but(batch_size=600), seed=1, samples=601)
-    with build(idle, drawn.net, drawn.config, drawn.state) as trainer:
+    with build(idle(), drawn.net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and SmallChain not in kinds(trainer)
 

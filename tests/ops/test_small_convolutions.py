@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 from compared_steps import bits, clear_of_switches, compare_epoch
-from emulated_h200 import device
+from emulated_h200 import device, idle
 from segments_here import kinds
 from strategies import case
 
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.order import Order
-from warpladder.device.emulator import EmulatedDevice, why_not
+from warpladder.device import Device
+from warpladder.device.emulator import why_not
 from warpladder.device.source import KernelSource
 from warpladder.nets import (
     GELU,
@@ -77,7 +78,7 @@ def _always_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "planned", lambda stages, n, limits: plan.fitting(stages, limits))
 
 
-def build(on: EmulatedDevice, net: Net, config: TrainConfig, state: State) -> Trainer:
+def build(on: Device, net: Net, config: TrainConfig, state: State) -> Trainer:
     return KernelTrainer(net, config, state, on, TABLE, "resident")
 
 
@@ -171,12 +172,13 @@ def test_where_there_are_none() -> None:
         net("border", (1, 6, 6), conv(3, 3), conv(3, 2, 2)),
     ):
         assert fronts(of)[1] > 0
+    assert fronts(LENET)[1] == 0
 
 
 def fronts(of: Net) -> tuple[list[type], int]:
     """Segments of a net, and how many of its convolutions no SmallConvolutions computes."""
     drawn = case(of, SGD_CONFIG, seed=1, samples=8)
-    with build(NARROW, of, SGD_CONFIG, drawn.state) as trainer:
+    with build(idle(multiprocessors=1), of, SGD_CONFIG, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and trainer.chain is not None
         left = [each for each in trainer.chain.segments if not isinstance(each, SmallConvolutions)]
@@ -186,6 +188,6 @@ def fronts(of: Net) -> tuple[list[type], int]:
 def test_one_convolution_of_few_products_has_kernels_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     drawn = case(nets.cnn(), SGD_CONFIG, seed=1, samples=64)
-    with build(device(), drawn.net, TrainConfig(batch_size=64), drawn.state) as trainer:
+    with build(idle(), drawn.net, TrainConfig(batch_size=64), drawn.state) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and kinds(trainer)[:2] == [WideGather, GemmConv2d]

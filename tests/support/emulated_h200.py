@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clockwork import Clockwork
+
 from warpladder.device.emulator import EmulatedDevice
 
 
@@ -13,4 +15,11 @@ def device(
     """Emulated device with as many multiprocessors as an H200, and as many bytes of shared memory for a block."""
     found = EmulatedDevice(mode=mode, order=order, seed=3)
     found.limits = replace(found.limits, multiprocessors=multiprocessors, shared_opt_in=shared)
+    return found
+
+
+def idle(multiprocessors: int = 132) -> Clockwork:
+    """Device of the same limits that compiles and computes nothing, for tests of what is planned."""
+    found = Clockwork(lambda launch: 1e-5, hardware=None)
+    found.limits = device(multiprocessors=multiprocessors).limits
     return found
