@@ -6,7 +6,7 @@ not. Samples of a history cannot be screened for this: its weights move, and wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,13 +18,9 @@ from ..bounds import distance_bound, output_bound, products, roundings
 from ..places import Places
 from ..reference import ReferenceTrainer
 
-SEEN = 1 / 32  # least share of a tensor's update that a crossing changes; the tolerance has a quarter of the smallest
-#: Least share of a layer's inputs that cross: a smaller share changes less than SEEN of a gradient.
-LEAST = 1 / 4096
-
-
-#: True for a gradient (param_count,) whose step is another one.
-Seen = Callable[[np.ndarray], bool]
+#: Least share of a tensor's update that a crossing changes for a twin of its own; the tolerance has a quarter of the
+#: smallest update.
+SEEN = 1 / 32
 
 
 def differ(reference: ReferenceTrainer, found: np.ndarray, true: np.ndarray, share: float = 1.0) -> bool:
@@ -38,8 +34,8 @@ def differ(reference: ReferenceTrainer, found: np.ndarray, true: np.ndarray, sha
 class Crossings:
     """Kinks of a net in a precision, and how far rounding moves each layer's inputs in the present step.
 
-    off : by number of a layer, root mean square of the difference of its inputs in a twin, whose errors are the largest
-        that honest steps may have.
+    off : by number of a layer, root mean square of the difference of its inputs in a twin, the largest of all twins:
+        those whose errors are the largest that honest steps may have, and the one that has crossed kinks already.
     """
 
     def __init__(self, net: Net, precision: Precision) -> None:
@@ -55,19 +51,19 @@ class Crossings:
             self.limits[self.last] = output_bound(net, precision)
         self.off = dict.fromkeys(self.limits, 0.0)
 
-    def measure(self, entering: Sequence[np.ndarray], of_twin: Sequence[np.ndarray]) -> None:
-        """Take the twin's distance from the `activations` of the same step."""
-        self.off = {i: float(np.sqrt(np.mean(np.square(of_twin[i] - entering[i])))) for i in self.limits}
+    def measure(self, entering: Sequence[np.ndarray], of_twins: Sequence[Sequence[np.ndarray]]) -> None:
+        """Take the twins' distances from the `activations` of the same step."""
+        self.off = {
+            i: max(float(np.sqrt(np.mean(np.square(twin[i] - entering[i])))) for twin in of_twins) for i in self.limits
+        }
 
     def gradient(
         self, reference: ReferenceTrainer, entering: list[np.ndarray], target: np.ndarray, shares: np.ndarray,
-        places: Places | None, true: np.ndarray, seen: Seen | None = None,
+        places: Places | None,
     ) -> np.ndarray | None:  # fmt: skip
-        """Gradient (param_count,) with all kinks crossed that rounding may cross; None if they hardly change any
-        tensor's.
+        """Gradient (param_count,) with all kinks crossed that rounding may cross; None if there are none.
 
-        entering : `activations` of the samples. target, shares : of the samples. true : gradient without crossings.
-        seen : True for a gradient that counts as another one; None for one that differs by SEEN.
+        entering : `activations` of the samples. target, shares : of the samples.
         """
         crossed: dict[int, np.ndarray] = {}  # inputs of layers, moved, or after a moved one
         crosses = False
@@ -83,8 +79,7 @@ class Crossings:
         crossed = {i: a for i, a in crossed.items() if i in self.limits}
         out = crossed.get(self.last, entering[-1])
         d = losses.backward(self.net.loss, out, target, shares)
-        found = reference.pulled_back([crossed.get(i, a) for i, a in enumerate(entering)], d, places=places)
-        return found if (differ(reference, found, true) if seen is None else seen(found)) else None
+        return reference.pulled_back([crossed.get(i, a) for i, a in enumerate(entering)], d, places=places)
 
     def _is_plain(self, i: int) -> bool:
         """True for a layer by which a moved input changes the next kink's: a unit before a pool that is no longer 0."""
@@ -92,15 +87,15 @@ class Crossings:
         return not layer.param_shapes(self.net.shapes[i]) and not isinstance(layer, RESIDUAL_PARTS)
 
     def _crossed(self, i: int, a: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-        """Inputs of layer `i`, or the outputs, moved towards their kinks by what rounding reaches; None if hardly any
-        gets across.
+        """Inputs of layer `i`, or the outputs, moved towards their kinks by what rounding reaches; None if none gets
+        across.
         """
         size = np.sqrt(np.mean(np.square(a), axis=tuple(range(1, a.ndim)), keepdims=True))
         reach = self.limits[i] * size + self.off[i]
         if i == self.last:
             off = a - target
             moved = np.where(np.abs(off) < reach, target - off, a)
-            return moved if np.count_nonzero(moved != a) > LEAST * a.size else None
+            return moved if np.any(moved != a) else None
         layer = self.net.layers[i]
         share = np.divide(reach, size, out=np.zeros(size.shape), where=size > 0)
         if np.all(layers.margin(layer, a) > share.ravel()):
@@ -111,4 +106,4 @@ class Crossings:
         is_high = slope > (slope.max() + slope.min()) / 2
         moved = a + np.where(a == 0, 0.0, np.where(is_high, -reach, reach))
         crosses = layers.backward(layer, moved, None, ones)[0] != slope
-        return moved if np.count_nonzero(crosses) > LEAST * a.size else None
+        return moved if np.any(crosses) else None

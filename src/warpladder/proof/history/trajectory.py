@@ -104,21 +104,17 @@ class Trajectory:
         off = slope_errors(self.net, out, target, errors.precision, batch.shares)
         return np.asarray(errors.signs[batch.some] * np.maximum(0, off - errors.relative * np.abs(slope)))
 
-    def crossing(
-        self, batch: StepSamples, found: tuple[float, np.ndarray], kinks: Crossings, rate: float, least: float
-    ) -> np.ndarray | None:
-        """Gradient with all kinks crossed that rounding may cross in the step whose results were found; None if they
-        hardly change the step.
+    def crossing(self, batch: StepSamples, kinks: Crossings) -> np.ndarray | None:
+        """Gradient with all kinks crossed that rounding may cross in the step whose gradient was found last."""
+        target = self.trainer.target(batch.x, batch.y)
+        return kinks.gradient(self.trainer, self.entering, target, batch.shares, batch.places)
+
+    def differs(self, gradient: np.ndarray, true: np.ndarray, rate: float, least: float) -> bool:
+        """True if a gradient makes another step than the true one.
 
         rate, least : of the step, and the least of all steps: their updates are compared with the smallest one.
         """
-        true, share = found[1], least / rate if rate else 1.0
-
-        def seen(gradient: np.ndarray) -> bool:
-            return differ(self.trainer, self._moved(gradient, rate), self._moved(true, rate), share)
-
-        target = self.trainer.target(batch.x, batch.y)
-        return kinks.gradient(self.trainer, self.entering, target, batch.shares, batch.places, true, seen)
+        return differ(self.trainer, self._moved(gradient, rate), self._moved(true, rate), least / rate if rate else 1.0)
 
     def _moved(self, gradient: np.ndarray, rate: float) -> np.ndarray:
         """Update (param_count,) by a gradient; in plain SGD the gradient stands for it."""
@@ -205,12 +201,14 @@ def train(
             samples = StepSamples(some, all_x[some], y, at, shares)
             found = true.gradients(samples)
             done = number * steps + step
-            for twin in twins:
-                twin.step(*twin.near(samples, found, done), rates[done])
-                if done % EVERY == 0:
-                    kinks.measure(true.entering, twin.entering)
+            near, slight = twins if crossing is true else [*twins, crossing], None
             if not precision.coarse:
-                crossing = _cross(true, crossing, samples, found, (rates[done], least), kinks)
+                crossing, slight = _cross(true, crossing, samples, found, (rates[done], least), kinks)
+            for twin in twins:
+                loss, gradient = twin.near(samples, found, done)
+                twin.step(loss, gradient if slight is None or twin.is_witness else gradient + slight, rates[done])
+            if not precision.coarse and done % EVERY == 0:
+                kinks.measure(true.entering, [twin.entering for twin in near])
             true.step(*found, rates[done])
             if crossing is not true:
                 crossing.measure(true)
@@ -220,20 +218,26 @@ def train(
 def _cross(
     true: Trajectory, crossing: Trajectory, batch: StepSamples, found: tuple[float, np.ndarray],
     rates: tuple[float, float], kinks: Crossings,
-) -> Trajectory:  # fmt: skip
-    """Twin that crosses kinks, after its next step: the true trajectory up to the first step with kinks to cross.
+) -> tuple[Trajectory, np.ndarray | None]:  # fmt: skip
+    """Twin that crosses kinks, after its next step: the true trajectory up to the first step that crossing makes
+    another one. Before it, the change of the gradient by crossing, which the other twins make; None if there is none.
 
-    found : results of the true step, which comes next. rates : of the step, and the least of all. The twin crosses
-    kinks by itself too, now and then, so each of its gradients is computed.
+    found : results of the true step, which comes next. rates : of the step, and the least of all. Afterwards the twin
+    crosses the kinks that are near it, and those that are nearer to the truth than the twin is.
     """
-    own = found if crossing is true else crossing.gradients(batch)
-    other = crossing.crossing(batch, own, kinks, *rates)
+    crossed = true.crossing(batch, kinks)
+    change = None if crossed is None else crossed - found[1]
     if crossing is true:
-        if other is None:
-            return true
+        if crossed is None or not true.differs(crossed, found[1], *rates):
+            return true, change
         crossing = true.copied()
-    crossing.step(own[0], own[1] if other is None else other, rates[0])
-    return crossing
+        crossing.step(found[0], crossed, rates[0])
+        return crossing, None
+    loss, gradient = crossing.gradients(batch)
+    crossed = crossing.crossing(batch, kinks)
+    gradient = gradient if crossed is None else crossed
+    crossing.step(loss, gradient if change is None else gradient + change, rates[0])
+    return crossing, None
 
 
 def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarray | None) -> None:
