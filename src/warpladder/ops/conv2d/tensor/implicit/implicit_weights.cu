@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
     extern __shared__ uint4 shared[];
     __shared__ unsigned largest[CHANNELS + OUTPUTS];
     __shared__ float inverse_scale[CHANNELS + OUTPUTS], bias[WARPS][OUTPUTS];
-    __shared__ unsigned short seen[ROOM];  // what the first tap reads for a pixel
+    __shared__ unsigned seen[ROOM];  // offset in bytes of what the first tap reads for a pixel
     const OfX tile_x{shared};
     const OfY tile_y{shared + BROUGHT * OfX::STRIDE};
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
         last = min(pieces, first + depth);
     for (int pixel = threadIdx.x; pixel < ROOM; pixel += THREADS) {
         const int image = pixel / (ROWS * COLUMNS), row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
-        seen[pixel] = FEW ? pixel : pixel < COUNT ? (image * READ_HIGH + row * S) * PITCH + column : 0;
+        seen[pixel] = 16 * OfX::STRIDE
+            * (FEW ? pixel : pixel < COUNT ? (image * READ_HIGH + row * S) * PITCH + column : 0);
     }
     if constexpr (WINDOWS)  // pixels beyond the last window
         for (int i = threadIdx.x; i < (ROOM - COUNT) * OfY::STRIDE; i += THREADS)
@@ -64,8 +65,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
     for (int i = threadIdx.x; i < WARPS * OUTPUTS; i += THREADS) bias[i / OUTPUTS][i % OUTPUTS] = 0.0f;
 
     const int first_x = lane / EACH_X * 8, first_y = lane / EACH_Y * 8;  // this lane's channels of x and outputs
-    const Pixels<STORED, C, H, W> of_x{x, nullptr, n};
-    const Pixels<GRADIENT, O, OH, OW> of_y{dy, relu, n};
+    const Pixels<STORED, C, H, W> stored_x{x, nullptr, n};
+    const Pixels<GRADIENT, O, OH, OW> stored_y{dy, relu, n};
     const Windows<O, OH, OW> windows{dy, pool_argmax, n};
     unsigned places[TURNS_Y][2];  // of windows alone
     float held_x[TURNS_X][8], held_y[TURNS_Y][8];
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
             for (int turn = 0; turn < TURNS_X; ++turn) {
                 const int pixel = EACH_X * (warp + turn * WARPS) + lane % EACH_X, image = pixel / (READ_HIGH * PITCH),
                     row = pixel / PITCH % READ_HIGH, column = pixel % PITCH;
-                of_x.read(held_x[turn], image < IMAGES && c0 + first_x < C ? image0 + image : n,
+                stored_x.read(held_x[turn], image < IMAGES && c0 + first_x < C ? image0 + image : n,
                     row0 * S - P + top + row, column0 * S - P + column, c0 + first_x);
             }
         }
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
             }
             const int image = pixel / (ROWS * COLUMNS), row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
             const bool there = pixel < COUNT && o0 + first_y < O && row0 + row < OH;
-            of_y.read(held_y[turn], there ? image0 + image : n, row0 + row, column0 + column, o0 + first_y);
+            stored_y.read(held_y[turn], there ? image0 + image : n, row0 + row, column0 + column, o0 + first_y);
         }
     };
     const auto put = [&] {
@@ -147,13 +148,16 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
 
     const int upon = warp % UPON, across = warp / UPON % ACROSS, turn_of = warp / (UPON * ACROSS),
         item0 = across * EACH;
-    const auto offset_of = [&](int item) {  // of a column's pixels in the tile
+    // Offsets in bytes of what a lane requests: of x, next to `seen`, for each item, 8 pixels and channels apart by
+    // lane / 8 % 2 and lane / 16, so that two neighbouring registers are a fragment; of dy, next to a chunk's pixels.
+    const auto offset_of = [&](int item) {
         const int tap = item / SIXTEENS, i = tap / K, j = tap % K;
-        return FEW ? 0 : i * PITCH + j % S * PART + j / S;
+        return 16 * ((FEW ? 0 : i * PITCH + j % S * PART + j / S) * OfX::STRIDE + 2 * (item % SIXTEENS) + lane / 16);
     };
     int offset[EACH];
 #pragma unroll
     for (int e = 0; e < EACH; ++e) offset[e] = offset_of(min(item0 + e, ITEMS - 1));
+    const int offset_y = 16 * ((lane % 8 + lane / 16 * 8) * OfY::STRIDE + 2 * upon * MT + lane / 8 % 2);
 
     float sum[EACH][MT][2][4] = {};
     read(first);
@@ -164,6 +168,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
         __syncthreads();
         for (int i = threadIdx.x; i < CHANNELS + OUTPUTS; i += THREADS) largest[i] = 0;
         if (piece + 1 < last) read(piece + 1);
+        const char* const of_x = reinterpret_cast<const char*>(tile_x.chunks);
+        const char* const of_y = reinterpret_cast<const char*>(tile_y.chunks) + offset_y;
         float back_y[MT][2], back_x[SIXTEENS][2][2];
         if constexpr (SCALED<FORMAT>) {
 #pragma unroll
@@ -179,17 +185,16 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
 #pragma unroll 1
         for (int term = DEPTH * turn_of; term < COUNT; term += DEPTH * TURNS) {
             unsigned a[COPIES][STEPS][MT][4];
-            int row_x[STEPS];
+            const char* row_x[STEPS];
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                const int pixel = term + 16 * step + lane % 8 + lane / 16 * 8;
-                row_x[step] = seen[pixel];
+                row_x[step] = of_x + seen[term + 16 * step + lane % 16];
 #pragma unroll
                 for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
                     for (int i = 0; i < MT; ++i)
                         load_matrices_turned(a[copy][step][i],
-                            tile_y.at(copy, pixel, 2 * (upon * MT + i) + lane / 8 % 2));
+                            of_y + 16 * ((term + 16 * step) * OfY::STRIDE + copy * OfY::CHUNKS + 2 * i));
             }
 #pragma unroll
             for (int e = 0; e < EACH; ++e) {
@@ -201,14 +206,13 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * TURNS, 1) correlate_impli
                     unsigned b[COPIES][4];
 #pragma unroll
                     for (int copy = 0; copy < COPIES; ++copy)
-                        load_matrices_turned(b[copy], tile_x.at(copy, row_x[step] + offset[e],
-                            2 * sixteen + lane / 8 % 2));
+                        load_matrices_turned(b[copy], row_x[step] + offset[e] + 16 * copy * OfX::CHUNKS);
 #pragma unroll
                     // al bh, ah bl, ah bh: the small ones first
                     for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                         for (int j = 0; j < 2; ++j) {
-                            const unsigned right[2] = {b[product == 1][j], b[product == 1][j + 2]};
+                            const unsigned right[2] = {b[product == 1][2 * j], b[product == 1][2 * j + 1]};
 #pragma unroll
                             for (int i = 0; i < MT; ++i) mma_step<FORMAT>(parts[i][j], a[product == 0][step][i], right);
                         }

@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             int row_x[STEPS];
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                const int pixel = term + 16 * step + lane % 8 + lane / 16 * 8;
-                row_x[step] = (pixel < count ? seen[pixel] : 0) + row * wide + tap0;  // dy is 0 beyond the last pixel
+                const int pixel = term + 16 * step + lane % 8 + lane / 16 * 8, under = term + 16 * step + lane % 16;
+                row_x[step] = (under < count ? seen[under] : 0) + row * wide + tap0;  // dy is 0 beyond the last pixel
 #pragma unroll
                 for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
@@ -150,13 +150,13 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                     unsigned b[COPIES][4];
 #pragma unroll
                     for (int copy = 0; copy < COPIES; ++copy)
-                        load_matrices_turned(b[copy], tile_x.at(copy, row_x[step] + tap, lane / 8 % 2));
+                        load_matrices_turned(b[copy], tile_x.at(copy, row_x[step] + tap, lane / 16));
 #pragma unroll
                     // al bh, ah bl, ah bh: the small ones first
                     for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                         for (int j = 0; j < 2; ++j) {
-                            const unsigned right[2] = {b[product == 1][j], b[product == 1][j + 2]};
+                            const unsigned right[2] = {b[product == 1][2 * j], b[product == 1][2 * j + 1]};
 #pragma unroll
                             for (int i = 0; i < TILES; ++i)
                                 mma_step<FORMAT>(parts[i][j], a[product == 0][step][i], right);
