@@ -1272,7 +1272,7 @@ def test_a_climb_from_python_names_the_command_that_repeats_it(change, words):
     command = repeat_command(ClimbTask(nets.softmax(digits.in_shape), digits, config, 1, 1, 2.0), [NUMPY])
     assert [word for word in words if word not in command] == []
     context = group.commands["climb"].make_context("climb", command.split()[2:])
-    assert resolve_task(run_request("softmax", context.params)).config == config.but(epochs=1)
+    assert resolve_task(run_request("softmax", context.params)).config == config.but(epochs=1, initial="he")
 
 
 def test_a_climb_on_standardised_data_is_repeated_on_such_data():
