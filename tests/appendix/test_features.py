@@ -123,8 +123,9 @@ def test_a_standardised_run_takes_samples_in_their_units():
     run = wl.train(net, table, wl.TrainConfig(epochs=1))
     with extract(run.checkpoint, 0, table, "numpy") as source:
         assert (np.concatenate(list(source.batches("test"))) == run.features(x[:9], 0)).all()
-    p = run.params
-    assert close(run.features(x[:9], 0), ((x - x.mean(axis=0)) / x.std(axis=0))[:9] @ p["0.weight"].T + p["0.bias"], 16)
+    p, exact = run.params, x.astype(np.float64)
+    standard = ((exact - exact.mean(axis=0)) / exact.std(axis=0))[:9]
+    assert close(run.features(x[:9], 0), standard @ p["0.weight"].T + p["0.bias"], 16)
 
 
 @pytest.mark.parametrize("layer", [-1, 4, 1.0, True, "1", None])
