@@ -100,7 +100,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "weights of other names": (lambda: wl.train(MLP, NOISE, CONFIG, weights={"fc.weight": X}), "it lacks '1.weight, 1.bias"),
     "a number for a file to load": (lambda: wl.load(3), "path wants the path of a checkpoint, got 3"),
     "nothing to load": (lambda: wl.load(None), "path wants the path of a checkpoint, got None"),
-    "a number for a file to save": (lambda: RUN.save(3), "path wants the path of a file to write, got 3"),
+    "a number for a file to save": (lambda: RUN.save(3), "path wants the path of a file to write, got 3"),  # type: ignore[arg-type]
     "a number for a net's file": (lambda: wl.load_net(3), "path wants the path of a .toml or .py file, got 3"),
     "a number to call": (lambda: wl.train(MLP, NOISE, CONFIG, each_epoch=3), "each_epoch wants a function of an epoch's log, got 3"),
     "a folder to load": (lambda: wl.load("."), "cannot be read"),
