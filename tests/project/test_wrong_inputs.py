@@ -100,6 +100,7 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a thousand threads of a profile": (["profile", "mlp10", *DIGITS, "--threads", "1000"], "threads is 1000, and this process may use"),
     "epochs in powers": ([*TRAIN, "--epochs", "1e3"], "'1e3' is not a valid integer"),
     "negative epochs": ([*TRAIN, "--epochs", "-1"], "epochs wants a whole number of at least 0"),
+    "epochs without end": ([*TRAIN, "--epochs", "99999999999999999999"], "epochs must be below 2^31"),
     "a limit of nothing": ([*TRAIN, "--limit", "0"], "limit must be 1 to 1,437"),
     "a validation set of more than there is": ([*TRAIN, "--validation", "9999"], "validation must be 0 to 1,437"),
     "every batch dropped": ([*TRAIN, "--drop-last", "--batch-size", "201"], "drop_last leaves out every sample: batch_size is 201"),

@@ -153,10 +153,9 @@ class TrainConfig(metaclass=ByName):
                 raise ConfigError(f"{name} wants True or False, got {value!r}")
         if self.initial is not None and self.initial not in INITIAL:
             raise ConfigError(f"initial wants {', '.join(INITIAL[:-1])} or {INITIAL[-1]}, got {shown(self.initial)}")
-        if self.seed >= 2**32:
-            raise ConfigError(f"seed must be below 2^32, got {self.seed}")
-        if self.loss_every >= 2**31:
-            raise ConfigError(f"loss_every must be below 2^31, got {self.loss_every}")
+        for name, bits in (("seed", 32), ("epochs", 31), ("loss_every", 31)):
+            if getattr(self, name) >= 2**bits:
+                raise ConfigError(f"{name} must be below 2^{bits}, got {getattr(self, name)}")
 
     def _check_clipping(self) -> None:
         for name in ("clip_value", "clip_norm"):

@@ -289,7 +289,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
 
         size = self._batch(samples)
         return TrainConfig(
-            epochs=self.max_iter,
+            epochs=min(self.max_iter, 2**31 - 1),
             batch_size=size,
             optimizer=self._optimizer_of(size * mean_weight),
             shuffle=self.shuffle,
