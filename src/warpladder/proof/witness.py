@@ -19,7 +19,6 @@ from ..data.order import Order
 from ..machine.precision import Precision, named
 from ..nets import Conv2d, Layer, Linear, Net
 from ..nets.params import views
-from ..ops.loss import reference as losses
 from ..ops.tables.array import TABLE
 from ..ops.tables.reference import with_references
 from ..trainers.base import State
@@ -125,11 +124,6 @@ def misfit(
             loss = float(witness.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1).loss[0])
             found.append(witness.state().slots["momentum_buffer"])
             beyond = beyond or _beyond(net, step, loss, found[-1], RESERVE, precision, updates)
-        if _takes_halves(net, precision):
-            x, y = pixels(dataset.train_x, dataset.scale).astype(np.float64), dataset.train_y
-            shares = losses.shares(net.loss, y, len(x), dataset.train_weight)
-            loss, _, gradient = Halved(net, SETTINGS, step.state).gradients(x, y, places=places, shares=shares)
-            beyond = beyond or _beyond(net, step, loss, gradient, RESERVE, precision, updates)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", found
 
 

@@ -49,7 +49,9 @@ POWER = 4  # power of two of large deviations in running statistics
 SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, Linear, Branch, Sum)
 #: Layers that pass a shift of a channel on as it is.
 PASSED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Branch, Sum)
-ROOM = 1.5  # times its limit that a number must be away from 0: the shifts of other channels change a sample's size too
+#: Times its limit that a number must be away from 0, in a coarse format and in others: the shifts of other channels
+#: change a sample's size too, and an earlier normalisation amplifies roundings.
+COARSE_ROOM, ROOM = 1.5, 4.0
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
 
 
@@ -127,7 +129,8 @@ def moved_together(
                 bias = named[name]
                 before = bias.astype(np.float64)
                 size = float(np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max())
-                bias += _shifts(a, limit, size, _highest(net, i, a, precision, size)).astype(bias.dtype)
+                room = limit * (COARSE_ROOM if precision.coarse else ROOM)
+                bias += _shifts(a, room, size, _highest(net, i, a, precision, size)).astype(bias.dtype)
                 wide[name][...] = bias
                 for at in range(first + 1, i + 1):
                     entering[at] = entering[at] + batchnorm.across(bias - before, a)
@@ -162,21 +165,21 @@ def _highest(net: Net, relu: int, a: np.ndarray, precision: Precision, size: flo
     return np.asarray(-reach - tied.max(axis=batchnorm.axes(a)))
 
 
-def _shifts(a: np.ndarray, limit: float, size: float, most: np.ndarray) -> np.ndarray:
+def _shifts(a: np.ndarray, room: float, size: float, most: np.ndarray) -> np.ndarray:
     """Smallest shifts (channels,) of at most `most` after which no number of a (n, channels, ...) is near 0.
 
-    limit : distance from 0 that is near, relative to a sample's root mean square, which is at most `size` before. A
+    room : distance from 0 that is near, relative to a sample's root mean square, which is at most `size` before. A
     shift adds to it.
     """
     rows = np.sort(np.moveaxis(a, 1, 0).reshape(a.shape[1], -1), axis=1)
-    out, far = np.zeros(len(rows)), ROOM * limit * size
+    out, far = np.zeros(len(rows)), room * size
     for channel, row in enumerate(rows):
         if np.abs(row).min() > far and most[channel] >= 0:
             continue
-        beyond = 4 * ROOM * limit * (size + np.abs(row).max())
+        beyond = 4 * room * (size + np.abs(row).max())
         edges = np.concatenate([[row[0] - beyond], row, [row[-1] + beyond]])
         shifts = -(edges[1:] + edges[:-1]) / 2
-        usable = (np.diff(edges) > 2 * ROOM * limit * (size + np.abs(shifts))) & (shifts <= most[channel])
+        usable = (np.diff(edges) > 2 * room * (size + np.abs(shifts))) & (shifts <= most[channel])
         if not np.any(usable):  # all numbers are 0, or NaN: another batch may have a gap
             continue
         out[channel] = shifts[usable][np.argmin(np.abs(shifts[usable]))]
