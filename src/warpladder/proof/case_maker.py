@@ -37,9 +37,8 @@ BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distin
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 STARTS = 32  # starts tried until every tensor moves
 FEW = 8  # samples for each one that repeats another where masks or a normalisation make each its own
-SELDOM = (
-    24  # batches drawn at a state where a normalisation mostly amplifies a coarse format's errors beyond the bounds
-)
+#: Batches drawn at a state where a normalisation mostly amplifies a coarse format's errors beyond the bounds.
+SELDOM = 24
 PATIENCE = 2  # draws in which sums of equal terms must be as near as all others
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
