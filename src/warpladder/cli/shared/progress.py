@@ -1,7 +1,8 @@
-"""Progress of long commands, and their reaction to SIGTERM."""
+"""Progress of long commands, and their reaction to SIGTERM and to Ctrl-C."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -13,10 +14,15 @@ import click
 
 from ...errors import Stopped
 
+#: Seconds after which a signal is sent again that was lost where Python ignores exceptions.
+AGAIN = 0.05
+
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Context in which SIGTERM ends a command as Ctrl-C does. Python allows handlers only in the main thread."""
+    """Context in which SIGTERM ends a command as Ctrl-C does, and neither is lost. Python allows handlers only in the
+    main thread, and ignores what they raise in a destructor or a weak reference's callback: the signal is sent again.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -24,10 +30,18 @@ def stoppable() -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:
         raise Stopped("stopped", 128 + signum)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            return hook(lost)
+        signum = lost.exc_value.exit_code - 128 if isinstance(lost.exc_value, Stopped) else signal.SIGINT
+        threading.Timer(AGAIN, os.kill, (os.getpid(), signum)).start()
+
+    before, hook = signal.signal(signal.SIGTERM, stop), sys.unraisablehook
+    sys.unraisablehook = again
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before)
 
 
