@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compared_steps import bits, clear_of_switches, compare_epoch
+from emulated_h200 import device
 from kernel_layers import _layers as check
 from kernel_tools import nan, send
 from segments_here import for_gather, kinds, step_of, stored
@@ -33,15 +34,6 @@ from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 if (reason := why_not()) is not None:  # before a device is made
     pytest.skip(reason, allow_module_level=True)
-
-
-def device(
-    mode: str = "fast", order: str = "forward", shared: int = 227 << 10, multiprocessors: int = 132
-) -> EmulatedDevice:
-    """One with as many multiprocessors as an H200, and as much shared memory."""
-    found = EmulatedDevice(mode=mode, order=order, seed=3)
-    found.limits = replace(found.limits, multiprocessors=multiprocessors, shared_opt_in=shared)
-    return found
 
 
 DEVICE = device()
