@@ -73,7 +73,6 @@ def _images(folder: Path, like: np.ndarray | None = None) -> tuple[list[np.ndarr
 def other_set(folder: Path) -> str:
     """Clause on another data set whose files lie in a folder, and how it is loaded; "" if none is found."""
     name = mnist.found_in(folder) or ("cifar10" if cifar10.at_hand(folder) else "")
-    tables = sorted(each for each in folder.iterdir() if is_table(each.name) and each.is_file())
     if name:
         return (
             f"holds the files of {name}: --data {name} --data-dir {quote(str(folder))}, in Python "
@@ -83,7 +82,7 @@ def other_set(folder: Path) -> str:
         return f"holds {pickled}, a pickle, which is never loaded: --data cifar10 fetches the binary version"
     if arrays := sorted(each for each in folder.iterdir() if each.suffix.lower() == ".npz"):
         return f"holds {_listed(arrays)}: --data {quote(str(arrays[0]))}, in Python wl.data.load({str(arrays[0])!r})"
-    if tables:
+    if tables := sorted(each for each in folder.iterdir() if is_table(each.name) and each.is_file()):
         first = next((each for each in tables if "train" in each.name), tables[0])
         pixels = f"; tables of pixels: --data csv --data-dir {quote(str(folder))}" if len(tables) > 1 else ""
         return (
