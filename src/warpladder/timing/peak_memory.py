@@ -26,7 +26,6 @@ from ..errors import RungError
 from ..files.python import bring, origins
 from ..machine.memory import resident_peak
 from ..nets import CrossEntropyLoss, Net
-from ..nets.params import initial
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State
@@ -160,7 +159,7 @@ def measured(order: dict[str, Any]) -> int:
     train_x, train_y = _random(order["train"], classes, order["outputs"])
     test_x, test_y = _random(order["test"], classes, order["outputs"])
     data = Dataset("random", train_x, train_y, test_x, test_y, order["scale"])
-    with ladder.find(order["rung"]).build(net, config, State(initial(net, config.seed, config.initial))) as trainer:
+    with ladder.find(order["rung"]).build(net, config, State.drawn(net, config)) as trainer:
         trainer.load(data)
         last = config.steps(len(train_x))
         for epoch in dict.fromkeys((0, config.loss_every - 1)):  # without losses, if an epoch has none, and with them

@@ -12,7 +12,6 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..files.python import OURS
 from ..nets import Net
-from ..nets.params import initial
 from ..proof import Shared
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
@@ -73,7 +72,7 @@ class ClimbTask:
 
     def start(self) -> State:
         """Initial state of training, a new copy."""
-        return State(initial(self.net, self.config.seed, self.config.initial))
+        return State.drawn(self.net, self.config)
 
 
 def proven_with(rung: Rung, task: ClimbTask) -> tuple[TrainConfig, str]:

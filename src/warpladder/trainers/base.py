@@ -21,7 +21,7 @@ from ..data.convert import nhwc_hint
 from ..data.order import Order
 from ..errors import ConfigError, DataError, RungError
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
-from ..nets.params import initial_buffers
+from ..nets.params import initial, initial_buffers
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -82,6 +82,11 @@ class State:
     slots: Mapping[str, np.ndarray] = field(default_factory=dict)
     step: int = 0
     buffers: np.ndarray | None = None
+
+    @classmethod
+    def drawn(cls, net: Net, config: TrainConfig) -> State:
+        """State before the first step: initial parameters float32, drawn by the settings' seed and rule."""
+        return cls(initial(net, config.seed, config.initial))
 
     def slot(self, name: str) -> np.ndarray:
         """Slot (param_count,) of this name; zeros if it is not among `slots`."""

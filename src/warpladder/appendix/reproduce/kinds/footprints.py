@@ -148,7 +148,6 @@ def child(interpreter: int) -> None:
     from ....data import arrays
     from ....data.order import Order
     from ....nets import CrossEntropyLoss
-    from ....nets.params import initial
     from ....timing.profile import resident
     from ....trainers.base import State
 
@@ -165,7 +164,7 @@ def child(interpreter: int) -> None:
         sys.stdin.readline()
 
     stage("interpreter", interpreter)
-    with find(order["rung"]).build(net, config, State(initial(net, config.seed, config.initial))) as trainer:
+    with find(order["rung"]).build(net, config, State.drawn(net, config)) as trainer:
         stage("built", resident() - own, before=sum(trainer.memory().values()))
         trainer.load(data)
         for epoch in (0, 1):

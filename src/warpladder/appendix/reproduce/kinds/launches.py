@@ -16,7 +16,6 @@ from ....device.gpu import why_not
 from ....errors import WarpladderError
 from ....ladder import find
 from ....nets import Net
-from ....nets.params import initial
 from ....rungs.base import Rung
 from ....timing.profile.kernels import shape
 from ....trainers.base import State
@@ -57,7 +56,7 @@ class Launching(TrainingTask):
             rung = rung.but(device="emulated")  # built on the emulator; its dry run gives the launches
         if reason := rung.unsupported(net, self.config):
             raise WarpladderError(reason)
-        with rung.build(net, self.config, State(initial(net, self.config.seed, self.config.initial))) as built:
+        with rung.build(net, self.config, State.drawn(net, self.config)) as built:
             if not isinstance(built, KernelTrainer):
                 raise WarpladderError(f"{rung.name} has no launches to look at")
             with built if here else built.on_device(_offline()) as trainer:

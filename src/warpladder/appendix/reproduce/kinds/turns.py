@@ -16,7 +16,6 @@ from ....data.order import Order
 from ....errors import ConfigError, WarpladderError
 from ....errors.arguments import shown
 from ....ladder import find
-from ....nets.params import initial
 from ....timing.task import train_in_calls
 from ....train import score
 from ....trainers.base import State, Trainer
@@ -54,9 +53,7 @@ class Turns(TrainingTask):
                 try:
                     if reason := rung.unsupported(net, config):
                         raise WarpladderError(reason)
-                    trainer = stack.enter_context(
-                        rung.build(net, config, State(initial(net, config.seed, config.initial)))
-                    )
+                    trainer = stack.enter_context(rung.build(net, config, State.drawn(net, config)))
                     trainer.load(data)
                 except WarpladderError as error:
                     reasons[called] = str(error)
