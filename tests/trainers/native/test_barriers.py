@@ -13,6 +13,7 @@ from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.nets import CrossEntropyLoss, Linear, MSELoss, Net, ReLU
 from warpladder.optimizers import SGD, Adam, Optimizer
+from warpladder.trainers.native.compiler.functions import shared
 from warpladder.trainers.native.program.barriers import barriers, rows_of_thread
 from warpladder.trainers.native.program.job import (
     J_LENGTH,
@@ -26,7 +27,7 @@ from warpladder.trainers.native.program.job import (
 )
 from warpladder.trainers.native.program.plan import NativePlan
 from warpladder.trainers.native.program.rows import CACHE
-from warpladder.trainers.native.threads.run import opened, run
+from warpladder.trainers.native.threads.run import opened, rows, settings
 from warpladder.trainers.native.threads.workers import Workers
 from warpladder.trainers.native.trainer import NativeTrainer
 
@@ -48,7 +49,7 @@ NETS = (
 )
 
 
-FIRST_SECTION = tuple(np.zeros(2, np.int64))
+_rows = shared(rows)
 
 
 @njit
@@ -56,12 +57,11 @@ def of_part(at, part, n, add, step, first, last):
     """Run the rows from `first` to before `last` for one part, by its own table; the job's first section is theirs
     afterwards.
     """
-    it = opened(part, at)
-    job, _, _, settings = it
+    job, _, memory = opened(part, at)
     job[J_SECTIONS], job[J_SECTIONS + 1] = first, last
     inverse = np.float32(1.0 / (max(n, 1) * job[J_TERMS]))
-    work = BlockWork(0, part, part, job[J_PARTS], step * BATCH, n, add, step, inverse, settings)
-    run(it, FIRST_SECTION, work, part + 1, 1)
+    work = BlockWork(0, part, part, job[J_PARTS], step * BATCH, n, add, step, inverse, settings(job, memory))
+    _rows(part, at, work, (0, 0), (part + 1, 1))
 
 
 def one_after_the_other(trainer: NativeTrainer, orders: Iterator[list[int]]) -> Callable[..., None]:

@@ -27,6 +27,7 @@ from warpladder.proof import verify
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
 from warpladder.trainers.base import State, StepLog
+from warpladder.trainers.native.compiler.functions import shared
 from warpladder.trainers.native.program.fuse import fuse
 from warpladder.trainers.native.program.job import ARRIVED, GENERATION, SLEEPERS
 from warpladder.trainers.native.program.layout import WeightLayout
@@ -336,28 +337,31 @@ def test_more_threads_than_cores_do_not_wait_by_spinning() -> None:
 def test_nobody_passes_a_barrier_before_all_have_come(threads: int) -> None:
     """Each adds one to a shared number, waits, and finds the sum of all, whichever threads sleep."""
     seen = np.zeros((threads, 300), np.int64)
-    shared, sync = np.zeros(1, np.int64), np.zeros(16, np.int64)
-    count_together(shared, np.zeros(16, np.int64), 1, np.zeros(1, np.int64))  # compiled
-    shared[:] = 0
+    number, sync = np.zeros(1, np.int64), np.zeros(16, np.int64)
+    count_together(number, np.zeros(16, np.int64), 1, np.zeros(1, np.int64))  # compiled
+    number[:] = 0
     with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(count_together, shared, sync, threads, seen[i]) for i in range(threads)]:
+        for future in [pool.submit(count_together, number, sync, threads, seen[i]) for i in range(threads)]:
             future.result(60)
     assert (seen == threads * np.arange(1, 301)).all()
+
+
+_wait = shared(barrier)
 
 
 @njit(nogil=True)
 def meet_often(sync, threads, calls):
     for _ in range(calls):
-        barrier(sync, threads)
+        _wait(sync, threads)
 
 
 @njit(nogil=True)
-def count_together(shared, sync, threads, seen):
+def count_together(number, sync, threads, seen):
     for i in range(seen.shape[0]):
-        atomic_add(shared, 0, 1)
-        barrier(sync, threads)
-        seen[i] = atomic_load(shared, 0)
-        barrier(sync, threads)
+        atomic_add(number, 0, 1)
+        _wait(sync, threads)
+        seen[i] = atomic_load(number, 0)
+        _wait(sync, threads)
 
 
 ASSISTED = """

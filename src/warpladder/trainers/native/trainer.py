@@ -200,7 +200,7 @@ class NativeTrainer(Trainer):
         table = memory.table()
         if len(x):
             job = self._job(table, self._programs_for(memory, has_loss=True), 1, len(x))  # reaches no loss
-            self._workers.everywhere(entry(STEPS), job)
+            self._workers.everywhere(entry(PREDICTIONS), job)
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
@@ -258,7 +258,7 @@ class NativeTrainer(Trainer):
             rows = self._rows(plan.rows, memory, has_loss)
             functions = {row.operation: _operation(row.operation) for row in rows}
             loop = self._own_loop()
-            precompile([*functions.values(), STEPS, *([loop] if loop else [])])
+            precompile([*functions.values(), STEPS, ROWS, BARRIER, *([loop] if loop else [])])
             where = {operation: address(function) for operation, function in functions.items()}
             if plan.calls_loop:
                 self._loop = address(loop) if loop else _loop_from_elsewhere(self.config.optimizer)
@@ -288,10 +288,10 @@ class NativeTrainer(Trainer):
         """Arguments of the compiled loop, (JOB,) int64, which own no array; predicts : number of samples, or 0."""
         plan, sharing = self.plan, self.plan.sharing
         return StepsJob(
-            parts=self.threads, workers=self.threads, first=0, last=1, patience=MANY, predicts=predicts > 0,
+            parts=self.threads, workers=self.threads, first=0, last=1, patience=MANY,
             together=sharing.together, block=sharing.block, programs=programs.ctypes.data, length=programs.shape[1],
-            memory=table.ctypes.data, batch=predicts or self.batch, terms=terms, loop=self._loop, mask_key=mask_key,
-            position=position,
+            memory=table.ctypes.data, batch=predicts or self.batch, terms=terms, loop=self._loop, rows=address(ROWS),
+            barrier=address(BARRIER), mask_key=mask_key, position=position,
             channels=plan.out.shape[0], sections=plan.sections, out_view=plan.out.view,
         ).ints()  # fmt: skip
 
@@ -308,8 +308,12 @@ def _loop_from_elsewhere(optimizer: Optimizer) -> int:
     return loop_address(compiled_rule(type(optimizer)))
 
 
-#: the function that Python calls, to train and to predict
+#: the functions that Python calls
 STEPS = CompiledFunction(f"{__package__}.threads.run", "steps", "entry")
+PREDICTIONS = CompiledFunction(f"{__package__}.threads.run", "predictions", "entry")
+#: the functions that these call by address
+ROWS = CompiledFunction(f"{__package__}.threads.run", "rows", "rows")
+BARRIER = CompiledFunction(f"{__package__}.threads.barrier", "barrier", "barrier")
 
 #: the memory's other arrays before a call
 NOTHING: dict[str, np.ndarray] = {

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numba
 import numpy as np
 from numba import typeof, types
-from numba.core import cgutils
+from numba.core import cgutils, inline_closurecall
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
+from numba.core.untyped_passes import InlineInlinables
 
 from ....errors import ConfigError
 from ....ops.jit.compile_time import listen
@@ -38,17 +42,55 @@ OPERATION = (
 RESULT = types.UniTuple(types.float64, 2)  # result of every operation: its loss and its number of correct predictions
 LOOP = (types.float32[::1],) * 5  # arguments of an optimizer's loop: weights, gradient, two slots, the step's numbers
 
+BARRIER = (types.int64[::1], types.int64)  # arguments of `barrier`
+_PAIR = types.UniTuple(types.int64, 2)
+ROWS = (types.int64, types.int64, OPERATION[2], _PAIR, _PAIR)  # arguments of `rows`
+
 #: argument types and result of each kind of function that is cached as machine code
 SIGNATURES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "operation": (OPERATION, RESULT),
     "entry": ((types.int64, types.int64), types.int64),
     "loop": (LOOP, types.none),
+    "rows": (ROWS, types.none),
+    "barrier": (BARRIER, types.none),
 }
+
+
+class _InlineOnce(InlineInlinables):
+    """numba's inlining of functions marked by `inner`, without its two copies of each, a sixth of a first start.
+
+    numba copies a function before it renames its variables: every block of it with all its variables, and again for a
+    caller who wants it unchanged. This pass reads each function anew for each call and keeps none. numba's lock is
+    held during a pass, so that no other thread inlines meanwhile.
+    """
+
+    _name = "inline_once"
+
+    def _do_work(self, *arguments: Any) -> Any:
+        module: Any = inline_closurecall
+        before, module.copy = module.copy, SimpleNamespace(deepcopy=lambda block: block)
+        try:
+            return super()._do_work(*arguments)
+        finally:
+            module.copy = before
+
+
+register_pass(mutates_CFG=True, analysis_only=False)(_InlineOnce)
+
+
+class _Pipeline(CompilerBase):
+    """numba's passes, with `_InlineOnce` for its own."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [(_InlineOnce if each is InlineInlinables else each, why) for each, why in passes.passes]
+        passes.finalize()
+        return [passes]
 
 
 def shared(function: Callable) -> Any:
     """Decorator that compiles a function once, together with its callers."""
-    return numba.njit(**_OPTIONS)(function)
+    return numba.njit(pipeline_class=_Pipeline, **_OPTIONS)(function)
 
 
 def inner(function: Callable) -> Any:
@@ -106,3 +148,15 @@ def call_at(typing, where, operands, memory, work):  # type: ignore[no-untyped-d
 def call_loop(typing, where, w, g, first, second, numbers):  # type: ignore[no-untyped-def]
     """Call the optimizer's loop at address `where` with arguments of the types LOOP."""
     return types.none(types.int64, *LOOP), _jump
+
+
+@intrinsic
+def call_rows(typing, where, worker, job_at, work, sections, team):  # type: ignore[no-untyped-def]
+    """Call `rows` (threads/run.py) at address `where`."""
+    return types.none(types.int64, *ROWS), _jump
+
+
+@intrinsic
+def call_barrier(typing, where, sync, threads):  # type: ignore[no-untyped-def]
+    """Call `barrier` (threads/barrier.py) at address `where`."""
+    return types.none(types.int64, *BARRIER), _jump

@@ -18,7 +18,7 @@ WORTH_IT = 4  # functions to compile for each process that is started
 
 #: functions that take longest to compile: they begin first, so that none is compiled alone in the end
 LONGEST = (
-    "steps", "multiply", "convolve", "weight_gradient", "gather", "weight_step", "convolve_pixel_runs",
+    "weight_gradient", "multiply", "convolve", "steps", "gather", "weight_step", "convolve_pixel_runs",
     "gather_few_outputs", "sgd",
 )  # fmt: skip
 

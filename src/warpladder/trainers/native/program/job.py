@@ -83,7 +83,6 @@ class StepsJob(NamedTuple):
     first: int  # first step, a row of `NativeMemory.numbers`
     last: int  # the step after the last
     patience: int  # waits that may end in sleep, before the range of steps ends early
-    predicts: int  # 1: write `NativeMemory.out` and train nothing
     together: int  # 1: every instruction is divided into the parts; 0: each part is a share of the batch
     block: int  # samples that go through the layers at once
     programs: int  # address of the table, of which each thread has a copy
@@ -92,6 +91,8 @@ class StepsJob(NamedTuple):
     batch: int
     terms: int  # loss terms of a sample: 1, or its elements for MSE
     loop: int  # address of the optimizer's compiled loop; 0 if no instruction calls it
+    rows: int  # address of `rows` (threads/run.py)
+    barrier: int  # address of `barrier` (threads/barrier.py)
     mask_key: int  # as in `StepScaling`
     position: int  # as in `StepScaling`
     channels: int  # of the net's output
@@ -106,8 +107,8 @@ class StepsJob(NamedTuple):
 
 
 # a job's entries, for compiled code
-(J_PARTS, J_WORKERS, J_FIRST, J_LAST, J_PATIENCE, J_PREDICTS, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY,
- J_BATCH, J_TERMS, J_LOOP, J_MASK_KEY, J_POSITION, J_CHANNELS,
+(J_PARTS, J_WORKERS, J_FIRST, J_LAST, J_PATIENCE, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY,
+ J_BATCH, J_TERMS, J_LOOP, J_ROWS, J_BARRIER, J_MASK_KEY, J_POSITION, J_CHANNELS,
  J_SECTIONS) = range(len(StepsJob._fields) - 1)  # fmt: skip
 J_VIEW = J_SECTIONS + 2 * len(Sections._fields)
 JOB = J_VIEW + len(ActivationView._fields)

@@ -16,7 +16,6 @@ from numba import types
 from numba.core import cgutils
 
 from ..compiler.emit import I64, emitted
-from ..compiler.functions import shared
 from ..program.job import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
 
 SPINS = 4000  # about 100 us of waiting before a thread sleeps
@@ -118,7 +117,6 @@ def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
     builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
-@shared
 def barrier(sync, threads):  # type: ignore[no-untyped-def]
     """Wait until all threads have arrived. sync : (16,) int64, initially zeros, shared by the threads only for this."""
     if threads > 1:

@@ -14,36 +14,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.functions import call_at, inner, shared
+from ..compiler.functions import call_at, call_barrier, call_rows, inner
 from ..kernels.samples import read_out
 from ..program import job as at
 from ..program.access import cut, doubles, floats, floats_2d, int64s, numbers_at, reader, share
 from ..program.job import BlockWork, StepScaling
 from ..program.memory import ACTIVATIONS, CORRECT, FACTORS, GRADIENTS, INDICES, LOSS, OUT, SUBTOTALS, SYNC
 from ..program.tensors import ActivationView
-from .barrier import atomic_add, atomic_load, atomic_store, barrier, own_clock, wall_clock
+from .barrier import atomic_add, atomic_load, atomic_store, own_clock, wall_clock
 
-#: sections, in their order; for each int whose value numba knows it would compile `run` once more
-PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = np.arange(5)
-#: team of a share that waits for no other thread; as ints they would compile `_blocks`, `run` and `barrier` once more
-NONE, ONE = np.arange(2)
+PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = range(5)  # sections, in their order
 
 _read_view = reader(ActivationView)
 
 
-@shared
-def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
-    """Run the rows of sections first to last, for the parts `work.part` to before `end`.
+def rows(worker, job_at, work, sections, team):  # type: ignore[no-untyped-def]
+    """Run the rows of sections first to last, for the parts `work.part` to before `team[0]`.
 
-    `workers` threads wait for each other after rows whose barrier is WAIT, and after the last, unless it runs the next
-    step. Loss and correct predictions are added to the step's, by part. it : an `opened` job.
+    The `team[1]` threads wait for each other after rows whose barrier is WAIT, and after the last, unless it runs the
+    next step. Loss and correct predictions are added to the step's, by part.
     """
-    job, program, memory, _ = it
+    job, program, memory = opened(worker, job_at)
     sync = int64s(memory, SYNC, 0)
     last = job[at.J_SECTIONS + 2 * sections[1] + 1]
     for i in range(job[at.J_SECTIONS + 2 * sections[0]], last):
         row = cut(program, i * at.ROW, at.ROW)
-        for part in range(work.part, end):
+        for part in range(work.part, team[0]):
             thread = work.thread + part - work.part
             own = BlockWork(
                 work.slot, thread, part, work.parts, work.first, work.n, work.add, work.step, work.inverse,
@@ -54,7 +50,7 @@ def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
                 doubles(memory, LOSS, thread)[work.step] += loss
                 int64s(memory, CORRECT, thread)[work.step] += int(correct)
         if row[at.BARRIER] == at.WAIT or (i == last - 1 and row[at.BARRIER] != at.NO_WAIT_AT_END):
-            barrier(sync, workers)
+            call_barrier(job[at.J_BARRIER], sync, team[1])
 
 
 def clocked(operands, memory, work):  # type: ignore[no-untyped-def]
@@ -90,60 +86,29 @@ def _begin_block(memory, slot, number):  # type: ignore[no-untyped-def]
 
 @inner
 def opened(worker, job_at):  # type: ignore[no-untyped-def]
-    """`StepsJob` from its address: its numbers, this thread's program, the memory's table, and the settings."""
+    """`StepsJob` from its address: its numbers, this thread's program, and the memory's table."""
     job = numbers_at(job_at, at.JOB)
     program = numbers_at(job[at.J_PROGRAMS] + 8 * worker * job[at.J_LENGTH], job[at.J_LENGTH])
-    memory = numbers_at(job[at.J_MEMORY], 3 * (OUT + 1))
+    return job, program, numbers_at(job[at.J_MEMORY], 3 * (OUT + 1))
+
+
+@inner
+def settings(job, memory):  # type: ignore[no-untyped-def]
+    """Numbers that are equal in all steps of a job, `StepScaling`."""
     factors = floats(memory, FACTORS, 0)
-    return (
-        job,
-        program,
-        memory,
-        StepScaling(factors[0], factors[1], job[at.J_LOOP], job[at.J_MASK_KEY], job[at.J_POSITION]),
-    )
-
-
-@shared
-def _blocks(it, samples, work, team):  # type: ignore[no-untyped-def]
-    """Run forward and backward of a share of the batch, block by block; or predictions, if the job predicts.
-
-    samples : the share's first sample and the one after the last, relative to `work.first`.
-    team : this thread's last part + 1, its number among the threads that wait for each other, and their number.
-    """
-    job, _, memory, _ = it
-    end, worker, workers = team
-    first, last = samples
-    block, predicts = job[at.J_BLOCK], job[at.J_PREDICTS] != 0
-    for start in range(first, last, block):
-        n = min(block, last - start)
-        fresh = True if predicts else _begin_block(memory, work.slot, (start - first) // block)
-        now = BlockWork(
-            work.slot, work.thread, work.part, work.parts, work.first + start, n, 0 if fresh else 1, work.step,
-            work.inverse, work.settings,
-        )  # fmt: skip
-        run(it, (FORWARD, FORWARD if predicts else BACKWARD), now, end, workers)
-        if predicts:
-            activations, out = floats(memory, ACTIVATIONS, work.slot), floats_2d(memory, OUT)
-            view = _read_view(cut(job, at.J_VIEW, at.JOB - at.J_VIEW))
-            read_out(activations, view, job[at.J_CHANNELS], out, start, share(n, worker, workers))
-            barrier(int64s(memory, SYNC, 0), workers)
-    if not predicts and last > first:
-        if last - first > at.SUMMED * block:
-            _add(memory, GRADIENTS, SUBTOTALS, work.slot)
-        run(it, (COLLECT, COLLECT), work, end, workers)
+    return StepScaling(factors[0], factors[1], job[at.J_LOOP], job[at.J_MASK_KEY], job[at.J_POSITION])
 
 
 def steps(worker, job_at):  # type: ignore[no-untyped-def]
-    """Run the steps of a `StepsJob`, or its predictions; every thread calls this with its number and the job's address.
+    """Run the steps of a `StepsJob`; every thread calls this with its number and the job's address.
 
-    A step trains on a batch of `NativeMemory.indices`, or each on all of them. Predictions, in PyTorch's order of
-    features, are a step of one batch that ends after the last layer. If threads wait for each other too often, the
-    steps end before number `sync[STOPPED]`.
+    A step trains on a batch of `NativeMemory.indices`, or each on all of them. If threads wait for each other too
+    often, the steps end before number `sync[STOPPED]`.
     """
-    it = opened(worker, job_at)
-    job, _, memory, settings = it
+    job, _, memory = opened(worker, job_at)
+    scaling = settings(job, memory)
     parts, workers, together, batch = job[at.J_PARTS], job[at.J_WORKERS], job[at.J_TOGETHER] != 0, job[at.J_BATCH]
-    sync, total = int64s(memory, SYNC, 0), int64s(memory, INDICES, 0).shape[0]
+    sync, total, block = int64s(memory, SYNC, 0), int64s(memory, INDICES, 0).shape[0], job[at.J_BLOCK]
     began, had = 0, 0
     # one thread alone waits for no other; and where cores are short, Linux takes the core from a thread that reads its
     # clock
@@ -154,16 +119,24 @@ def steps(worker, job_at):  # type: ignore[no-untyped-def]
         begin = i * batch if batch < total else 0  # with full batches each step takes all samples again
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * job[at.J_TERMS]))
-        whole = BlockWork(0, mine, mine, parts, begin, 0, 0, i, inverse, settings)
-        run(it, (PREPARE, PREPARE), whole, end, workers)
-        if together:  # all samples, and this thread's parts of every instruction
-            _blocks(it, (NONE, size), whole, (end, worker, workers))
-        else:  # for each part a share of the samples
-            for slot in range(mine, end):
-                work = BlockWork(slot, slot, 0, 1, begin, 0, 0, i, inverse, settings)
-                _blocks(it, share(size, slot, parts), work, (ONE, NONE, ONE))
-        if job[at.J_PREDICTS] != 0:
-            break
+        whole = BlockWork(0, mine, mine, parts, begin, 0, 0, i, inverse, scaling)
+        call_rows(job[at.J_ROWS], worker, job_at, whole, (PREPARE, PREPARE), (end, workers))
+        # all samples, and this thread's parts of every instruction; or for each part a share of the samples
+        for slot in range(mine, mine + 1 if together else end):
+            work, (first, last), team = whole, (0, size), (end, workers)
+            if not together:  # waits for no other thread
+                work = BlockWork(slot, slot, 0, 1, begin, 0, 0, i, inverse, scaling)
+                (first, last), team = share(size, slot, parts), (1, 1)
+            for start in range(first, last, block):
+                now = BlockWork(
+                    work.slot, work.thread, work.part, work.parts, begin + start, min(block, last - start),
+                    0 if _begin_block(memory, work.slot, (start - first) // block) else 1, i, inverse, scaling,
+                )  # fmt: skip
+                call_rows(job[at.J_ROWS], worker, job_at, now, (FORWARD, BACKWARD), team)
+            if last > first:
+                if last - first > at.SUMMED * block:
+                    _add(memory, GRADIENTS, SUBTOTALS, work.slot)
+                call_rows(job[at.J_ROWS], worker, job_at, work, (COLLECT, COLLECT), team)
         for part in range(mine, end):
             doubles(memory, LOSS, part)[i] /= job[at.J_TERMS]
         # one more step is done: it has a wait, after which all threads have seen this
@@ -171,12 +144,39 @@ def steps(worker, job_at):  # type: ignore[no-untyped-def]
         if impatient and atomic_load(sync, at.WAITS) >= job[at.J_PATIENCE]:
             atomic_store(sync, at.STOPPED, i + 2)
         if not together:  # threads that work together have waited where they must
-            barrier(sync, workers)
+            call_barrier(job[at.J_BARRIER], sync, workers)
         shares = 1 if together else min(parts, size)
-        run(it, (UPDATE, UPDATE), BlockWork(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
+        whole = BlockWork(0, mine, mine, parts, begin, 0, shares, i, inverse, scaling)
+        call_rows(job[at.J_ROWS], worker, job_at, whole, (UPDATE, UPDATE), (end, workers))
         if atomic_load(sync, at.STOPPED) == i + 1:
             break
     if workers > 1:
         atomic_add(sync, at.SPAN, wall_clock() - began)
         atomic_add(sync, at.RAN, own_clock() - had)
+    return 0
+
+
+def predictions(worker, job_at):  # type: ignore[no-untyped-def]
+    """Predict all samples of `NativeMemory.indices`, in PyTorch's order of features; every thread calls this."""
+    job, _, memory = opened(worker, job_at)
+    scaling, zero = settings(job, memory), np.float32(0)
+    parts, workers, together, block = job[at.J_PARTS], job[at.J_WORKERS], job[at.J_TOGETHER] != 0, job[at.J_BLOCK]
+    total, out = int64s(memory, INDICES, 0).shape[0], floats_2d(memory, OUT)
+    view = _read_view(cut(job, at.J_VIEW, at.JOB - at.J_VIEW))
+    mine, end = share(parts, worker, workers)
+    whole = BlockWork(0, mine, mine, parts, 0, 0, 0, 0, zero, scaling)
+    call_rows(job[at.J_ROWS], worker, job_at, whole, (PREPARE, PREPARE), (end, workers))
+    for slot in range(mine, mine + 1 if together else end):
+        (first, last), team, number = (0, total), (end, workers), worker
+        if not together:
+            (first, last), team, number = share(total, slot, parts), (1, 1), 0
+        for start in range(first, last, block):
+            n = min(block, last - start)
+            work = BlockWork(0, mine, mine, parts, start, n, 0, 0, zero, scaling)
+            if not together:
+                work = BlockWork(slot, slot, 0, 1, start, n, 0, 0, zero, scaling)
+            call_rows(job[at.J_ROWS], worker, job_at, work, (FORWARD, FORWARD), team)
+            activations = floats(memory, ACTIVATIONS, work.slot)
+            read_out(activations, view, job[at.J_CHANNELS], out, start, share(n, number, team[1]))
+            call_barrier(job[at.J_BARRIER], int64s(memory, SYNC, 0), team[1])
     return 0
