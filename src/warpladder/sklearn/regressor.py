@@ -32,30 +32,13 @@ class MLPRegressor(RungPerceptron, Theirs):
         `delta`. The gradient is of the sum over outputs, as for scikit-learn's losses.
     delta : float
         Parameter of loss="huber".
-    rung : str
-        "auto" takes the fastest by estimate, with its start: a rung, or for a few samples scikit-learn's own
-        arithmetic. scikit-learn also trains what no rung can (lbfgs, loss="poisson", weights below 0), and sparse
-        matrices. A named rung, as "native", refuses the former, and makes a sparse matrix dense.
-    dropout : float
-        Probability that an output of a hidden layer is dropped in training, 0 to below 1.
-    batch_norm : bool
-        True normalises each hidden layer before its activation, as `BatchNorm1d`. `coefs_` and `intercepts_` have the
-        running statistics multiplied in, so that predictions are scikit-learn's. A last batch of one sample, which has
-        no variance, is left out.
-    weight_decay : float
-        Above 0 solver="adam" is AdamW with this decay, as `torch.optim.AdamW` has it, and no penalty `alpha`.
-    schedule : Schedule, str or None
-        Schedule of the learning rate over max_iter epochs, as `wl.Cosine(warmup=1)` or "onecycle:max_lr=0.01".
+    rung, dropout, batch_norm, weight_decay, schedule
+        As for `MLPClassifier`; loss="poisson" too is trained by scikit-learn alone.
 
     Attributes
     ----------
-    rung_ : str
-        Rung that trained; "scikit-learn" for its own arithmetic.
-    rung_reason_ : str
-        Reason for this rung.
-    validation_loss_curve_ : list of float or None
-        Loss on the held-out samples (X_val, or those of `early_stopping`) after each epoch, without the
-        penalty; None without held-out samples, or if scikit-learn's own arithmetic trained.
+    rung_, rung_reason_, validation_loss_curve_
+        As for `MLPClassifier`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
