@@ -31,11 +31,6 @@ __device__ constexpr int farthest(int s, int p) { return reach(s - 1, s, p); }
 __device__ constexpr int row_channels(int channels) { return channels <= 16 ? 16 : 32; }
 __device__ constexpr int planes_of(int channels) { return over(channels, row_channels(channels)); }
 
-// Rectangle of written pixels: images, rows and columns.
-struct Corner {
-    int image, row, column;
-};
-
 // Images (n, C, H, W). relu: what MASKED reads with the images.
 template <int GRADIENT, int C, int H, int W>
 struct Pixels {
