@@ -3,8 +3,6 @@
 It imports config, nets, results, files and errors. Begin with content.py, then document.py and codec.py.
 """
 
-from __future__ import annotations
-
 from ..files.atomic import clean_leftovers, replacing
 from ..nets.describe import net_from_json, net_to_json
 from .codec import decode, encode

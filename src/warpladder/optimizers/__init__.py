@@ -25,8 +25,6 @@ that numba compiles, `step.cu` in CUDA, `jax.py` in JAX. ops/update/ runs them.
 They import errors and each other. Begin with sgd/, then base.py.
 """
 
-from __future__ import annotations
-
 from .adam import Adam
 from .adamw import AdamW
 from .base import NUMBERS, Optimizer

@@ -4,8 +4,6 @@ It imports errors and files; only text/ imports rich, only report/ matplotlib. B
 reads the files.
 """
 
-from __future__ import annotations
-
 from .climb import DISTURBED as DISTURBED
 from .climb import STATUSES as STATUSES
 from .climb import Checked as Checked

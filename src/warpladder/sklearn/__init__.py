@@ -3,8 +3,6 @@
 It imports train and what train imports; the core never imports it. Begin with perceptron.py; epochs.py has the loop.
 """
 
-from __future__ import annotations
-
 from .classifier import MLPClassifier
 from .images import CNNClassifier
 from .regressor import MLPRegressor

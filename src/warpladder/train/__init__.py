@@ -3,8 +3,6 @@
 May import ladder, trainers, checkpoint and what these import. Begin with resolve.py, then loop.py.
 """
 
-from __future__ import annotations
-
 from ..checkpoint import EpochLog, Score
 from .loop import train
 from .model import Model

@@ -4,8 +4,6 @@ classifier.
 It imports checkpoints, data sets and train/hidden.py. Begin with extraction.py.
 """
 
-from __future__ import annotations
-
 from .extraction import Extraction, extract
 from .read import FeatureFile, open_features
 from .write import check_ending, write_features

@@ -3,8 +3,6 @@
 It may import everything but the command line. Begin with definition.py, then reproducer.py; results.py is the data.
 """
 
-from __future__ import annotations
-
 from .definition import NAMES, Definition, definition
 from .experiments import Watcher
 from .reproducer import MEASURED, RESULTS, Reproducer

@@ -4,8 +4,6 @@ products.
 It imports features/, results/ and the data sets. Begin with run.py.
 """
 
-from __future__ import annotations
-
 from .inputs import FeaturePart, of_arrays, of_extraction, of_file
 from .run import classify
 from .settings import SvmSettings

@@ -6,6 +6,4 @@ It may import proof/ but for cases.py and the checks. Begin with drawer.py, whic
 sharp.py, magnitudes.py and steep.py.
 """
 
-from __future__ import annotations
-
 from .drawer import make_extremes as make_extremes

@@ -4,7 +4,5 @@ It may import proof/ but for cases.py, extremes/ and the checks. Begin with refe
 trajectory.py makes the steps, and crossings.py finds the kinks that rounding may cross on the way.
 """
 
-from __future__ import annotations
-
 from .reference_history import ReferenceHistory as ReferenceHistory
 from .reference_history import make_history as make_history

@@ -1,7 +1,5 @@
 """Activations and their gradients on the native rung. A ReLU is fused with the layer before it where possible."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ....ops.activation import scalar

@@ -8,8 +8,6 @@ Vectors of a panel's channels go along a row of pixels in float64 registers; cha
 a loop. `held` are a layer's statistics: at index c a channel's mean, `padded` further its inverse deviation, and so on.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ A tile is ROWS pixels by TOGETHER panels. Weights are stored in panels of WIDTH 
 kernel column, input channel, WIDTH), so that a tile reads its weights as one stream.
 """
 
-from __future__ import annotations
-
 from ..compiler.emit import transposed
 from ..compiler.functions import inner
 from ..compiler.vectors import LANES, TOGETHER, VECTORS, WIDTH

@@ -1,7 +1,5 @@
 """Weight and bias gradients of convolutions and Linear layers, as matrix products of patches and output gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiler.emit import add_up

@@ -1,7 +1,5 @@
 """Dropout on the native rung, forward and backward."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ....ops.dropout import scalar

@@ -4,8 +4,6 @@ Shapes: x (samples, inputs), weights (outputs, pitch) as PyTorch stores them, ro
 WIDTH; y (samples, outputs) inside rows of WIDTH. Vectors run along the inputs, without transposition.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiler.functions import inner

@@ -1,7 +1,5 @@
 """Flatten and its gradient: channels-last images to and from rows in PyTorch's order (channel, row, column)."""
 
-from __future__ import annotations
-
 from ..compiler.emit import transposed
 from ..compiler.functions import inner
 from ..compiler.vectors import LANES

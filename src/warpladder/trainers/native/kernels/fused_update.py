@@ -4,8 +4,6 @@ the first-level cache. The separate update calls the same loop, so both give equ
 Plain SGD updates the weights inside the tile, in registers (matmul_tile.py, STEP).
 """
 
-from __future__ import annotations
-
 from ..compiler.functions import inner
 from ..compiler.vectors import LANES, TOGETHER, VECTORS, WIDTH
 from ..program.access import activations_of, cut, floats, offsets_of, reader, rows_and_panels

@@ -4,8 +4,6 @@ A sample's loss and gradient are multiplied by its share of the batch's mean, or
 Losses are summed in float64.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

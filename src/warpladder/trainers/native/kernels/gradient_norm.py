@@ -1,7 +1,5 @@
 """Scaling of all gradients to an L2 norm before the update: sums of squares by part, then the factor in each part."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

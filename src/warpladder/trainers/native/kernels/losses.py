@@ -1,7 +1,5 @@
 """Plain losses and the gradients of the net's output. Each sample's loss is summed in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolutions of 3 x 3 and stride 1, and small matrix products, in runs of neighbouring pixels (pixel_run_tile.py)."""
 
-from __future__ import annotations
-
 from ..compiler.functions import inner
 from ..compiler.vectors import LANES, TOGETHER, WIDTH
 from ..program.access import activations_of, floats, own_samples, place, reader, share

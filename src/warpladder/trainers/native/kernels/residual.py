@@ -1,7 +1,5 @@
 """Copies and sums of residual connections on the native rung, for inputs and for gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiler.emit import counted, emitted, load, maximum, splat, store, zeros

@@ -4,8 +4,6 @@ Hardware prefetchers do not predict shuffled samples, and a cache line takes a h
 is prefetched AHEAD samples before it is copied.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils

@@ -1,7 +1,5 @@
 """Sizes of tiles, chunks and offset tables, and kinds of a tile's start and finish: shared by plans and kernels."""
 
-from __future__ import annotations
-
 from ..compiler.vectors import WIDE
 
 # start and finish of a tile's sums

@@ -1,7 +1,5 @@
 """Optimizer's update of a range of weights, from one gradient or from a gradient of each share of the batch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiler.functions import call_loop, inner

@@ -8,8 +8,6 @@ Kernel row r of parity p falls on tap t(p, r): rows 0 | 1, 2 for p = 0, rows 0, 
 Folded weights: (parity p * 2 + q, panel, tap row, tap column, input channel, WIDTH).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiler.functions import inner

@@ -10,8 +10,6 @@ There are as many parts as the trainer has threads, and a step's bits depend on 
 fewer threads run the parts, some of them in sequence (workers.py).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiler.functions import call_at, call_barrier, call_rows, inner
