@@ -13,47 +13,31 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from ... import nets
 from ...errors import RungError
 from ...files.python import home
-from ...nets import (
-    ACTIVATIONS,
-    RESIDUAL_PARTS,
-    AdaptiveAvgPool2d,
-    AvgPool2d,
-    BatchNorm1d,
-    BatchNorm2d,
-    Conv2d,
-    Dropout,
-    Flatten,
-    Layer,
-    Linear,
-    MaxPool2d,
-    Net,
-    ReLU,
-    Upsample2d,
-)
 from ...nets.layers import OWN
 
 OPS = __name__.rpartition(".engine.")[0]
 #: Layers that the tables and the compiler of the native rung list; their files are in ops/.
-LISTED: tuple[type[Layer], ...] = (
-    Linear,
-    Conv2d,
-    ReLU,
-    *ACTIVATIONS,
-    BatchNorm1d,
-    BatchNorm2d,
-    Dropout,
-    MaxPool2d,
-    AvgPool2d,
-    AdaptiveAvgPool2d,
-    Upsample2d,
-    Flatten,
-    *RESIDUAL_PARTS,
+LISTED: tuple[type[nets.Layer], ...] = (
+    nets.Linear,
+    nets.Conv2d,
+    nets.ReLU,
+    *nets.ACTIVATIONS,
+    nets.BatchNorm1d,
+    nets.BatchNorm2d,
+    nets.Dropout,
+    nets.MaxPool2d,
+    nets.AvgPool2d,
+    nets.AdaptiveAvgPool2d,
+    nets.Upsample2d,
+    nets.Flatten,
+    *nets.RESIDUAL_PARTS,
 )
 
 
-def lacks(kind: type[Layer], file: str) -> str | None:
+def lacks(kind: type[nets.Layer], file: str) -> str | None:
     """Reason why a file such as "array.py" is missing next to a layer's class; None if it exists."""
     module = sys.modules.get(_package(kind)) or import_module(_package(kind))
     if not hasattr(module, "__path__"):
@@ -69,23 +53,23 @@ def lacks(kind: type[Layer], file: str) -> str | None:
 
 
 @lru_cache(maxsize=256)  # a proof takes thousands of them; an error is not stored
-def form(kind: type[Layer], file: str) -> ModuleType:
+def form(kind: type[nets.Layer], file: str) -> ModuleType:
     """Module of a file next to a layer's class. Raises `RungError` if there is no such file."""
     if reason := lacks(kind, file):
         raise RungError(reason)
     return import_module(f".{file.removesuffix('.py')}", _package(kind))
 
 
-def missing(net: Net, file: str) -> str | None:
+def missing(net: nets.Net, file: str) -> str | None:
     """Reason why the first layer that is in no table lacks a file of this name; None if no layer lacks it."""
     return next((reason for kind in others(net) if (reason := lacks(kind, file))), None)
 
 
-def others(net: Net) -> list[type[Layer]]:
+def others(net: nets.Net) -> list[type[nets.Layer]]:
     """Classes of a net's layers that are in no table."""
     return [type(layer) for layer in net.layers if type(layer) not in LISTED]
 
 
-def _package(kind: type[Layer]) -> str:
+def _package(kind: type[nets.Layer]) -> str:
     """Package with the files of a layer's class: for a class in nets/, its folder in ops/."""
     return f"{OPS}.{kind.folder or kind.__name__.lower()}" if kind.__module__.startswith(OWN) else kind.__module__

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...nets import (
-    ACTIVATIONS,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    Dropout,
-    ElementLoss,
-    HuberLoss,
-    Layer,
-    Linear,
-    Loss,
-    ReLU,
-)
+from ... import nets
 from ..engine.chain import GeneralLoss, Subgraph
 
 #: Layers that compute a number from a number.
-FUNCTIONS: tuple[type[Layer], ...] = (ReLU, Dropout, *ACTIVATIONS)
+FUNCTIONS: tuple[type[nets.Layer], ...] = (nets.ReLU, nets.Dropout, *nets.ACTIVATIONS)
 #: Most linear layers, and most classes: a lane of a warp has every 32nd in registers.
 MOST, CLASSES = 17, 256
 
@@ -28,7 +17,7 @@ MOST, CLASSES = 17, 256
 class Function:
     """Function of one number: a layer, and its number in the net."""
 
-    layer: Layer
+    layer: nets.Layer
     number: int
 
 
@@ -43,7 +32,7 @@ class Links:
     widths: tuple[int, ...]
     has_bias: tuple[bool, ...]
     functions: tuple[tuple[Function, ...], ...]
-    loss: Loss
+    loss: nets.Loss
 
     @property
     def last(self) -> int:
@@ -56,14 +45,14 @@ class Links:
 
     @property
     def has_labels(self) -> bool:
-        return isinstance(self.loss, CrossEntropyLoss)
+        return isinstance(self.loss, nets.CrossEntropyLoss)
 
     @property
     def has_settings(self) -> bool:
         """True if the loss reads a number for each output (`loss.scalar.settings`)."""
         if self.has_labels:
             return not self.loss.is_plain
-        return isinstance(self.loss, (HuberLoss, BCEWithLogitsLoss))
+        return isinstance(self.loss, (nets.HuberLoss, nets.BCEWithLogitsLoss))
 
     def keeps_slopes(self, number: int, has_dx: bool) -> bool:
         """True if the slopes of a link's functions are kept: a lone ReLU's are seen from its output.
@@ -71,13 +60,13 @@ class Links:
         has_dx : True if the gradient by the chain's input is computed.
         """
         kinds = [type(each.layer) for each in self.functions[number]]
-        return kinds not in ([], [ReLU]) and (number > 0 or has_dx)
+        return kinds not in ([], [nets.ReLU]) and (number > 0 or has_dx)
 
     def launches(self, has_dx: bool) -> int:
         """Launches that segments of a layer each take at least: one forward and one backward, where there is a gradient
         by their input; a ReLU takes none, a loss by element one.
         """
-        own = [sum(type(each.layer) is not ReLU for each in functions) for functions in self.functions]
+        own = [sum(type(each.layer) is not nets.ReLU for each in functions) for functions in self.functions]
         return 2 * (self.last + sum(own)) - (not has_dx) * (1 + own[0]) + (not self.has_labels)
 
     def further_rows(self, has_dx: bool) -> dict[str, int]:
@@ -94,13 +83,13 @@ def links(subgraph: Subgraph) -> Links | None:
     """Links of a segment's nodes; None if they are not a chain of linear layers that ends with a loss."""
     *nodes, last = subgraph.nodes
     loss = last.loss if isinstance(last, GeneralLoss) else last
-    if not isinstance(loss, (CrossEntropyLoss, ElementLoss)):
+    if not isinstance(loss, (nets.CrossEntropyLoss, nets.ElementLoss)):
         return None
     first = int(subgraph.gathers)
-    layers: list[Linear] = []
+    layers: list[nets.Linear] = []
     functions: list[list[Function]] = [[]]
     for node, number in zip(nodes[first:], subgraph.numbers[first:-1], strict=True):
-        if isinstance(node, Linear):
+        if isinstance(node, nets.Linear):
             layers.append(node)
             functions.append([])
             continue
@@ -110,7 +99,7 @@ def links(subgraph: Subgraph) -> Links | None:
         functions[-1].append(Function(node, number))
     if not 0 < len(layers) <= MOST or len(subgraph.shapes[first]) != 1:
         return None
-    if isinstance(loss, CrossEntropyLoss) and layers[-1].out_features > CLASSES:
+    if isinstance(loss, nets.CrossEntropyLoss) and layers[-1].out_features > CLASSES:
         return None
     return Links(
         (subgraph.shapes[first][0], *(layer.out_features for layer in layers)),

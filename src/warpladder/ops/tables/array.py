@@ -1,20 +1,6 @@
 """Table of all operations as array expressions on BLAS, for NumPy and CuPy."""
 
-from ...nets import (
-    ACTIVATIONS,
-    NORMALISATIONS,
-    RESIDUAL_PARTS,
-    AdaptiveAvgPool2d,
-    AvgPool2d,
-    Conv2d,
-    CrossEntropyLoss,
-    Dropout,
-    Linear,
-    MaxPool2d,
-    MSELoss,
-    ReLU,
-    Upsample2d,
-)
+from ... import nets
 from ..activation.array import ArrayActivation
 from ..avgpool2d.array import ArrayAvgPool2d
 from ..batchnorm.array import ArrayBatchNorm
@@ -34,19 +20,19 @@ from ..upsample2d.array import ArrayUpsample2d
 
 TABLE = OpTable(
     layers={
-        Linear: ArrayLinear,
-        Conv2d: ArrayConv2d,
-        ReLU: ArrayReLU,
-        **dict.fromkeys(ACTIVATIONS, ArrayActivation),
-        **dict.fromkeys(NORMALISATIONS, ArrayBatchNorm),
-        **dict.fromkeys(RESIDUAL_PARTS, ArrayResidual),
-        Dropout: ArrayDropout,
-        MaxPool2d: ArrayMaxPool2d,
-        AvgPool2d: ArrayAvgPool2d,
-        AdaptiveAvgPool2d: ArrayAvgPool2d,
-        Upsample2d: ArrayUpsample2d,
+        nets.Linear: ArrayLinear,
+        nets.Conv2d: ArrayConv2d,
+        nets.ReLU: ArrayReLU,
+        **dict.fromkeys(nets.ACTIVATIONS, ArrayActivation),
+        **dict.fromkeys(nets.NORMALISATIONS, ArrayBatchNorm),
+        **dict.fromkeys(nets.RESIDUAL_PARTS, ArrayResidual),
+        nets.Dropout: ArrayDropout,
+        nets.MaxPool2d: ArrayMaxPool2d,
+        nets.AvgPool2d: ArrayAvgPool2d,
+        nets.AdaptiveAvgPool2d: ArrayAvgPool2d,
+        nets.Upsample2d: ArrayUpsample2d,
     },
-    losses={CrossEntropyLoss: ArrayCrossEntropy, MSELoss: ArrayMSE},
+    losses={nets.CrossEntropyLoss: ArrayCrossEntropy, nets.MSELoss: ArrayMSE},
     labelled=ArrayLabelLoss,
     elements=ArrayElementLoss,
     update=ArrayUpdate,

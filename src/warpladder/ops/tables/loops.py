@@ -1,20 +1,6 @@
 """Table of all operations as nested loops, compiled, on one thread."""
 
-from ...nets import (
-    ACTIVATIONS,
-    NORMALISATIONS,
-    RESIDUAL_PARTS,
-    AdaptiveAvgPool2d,
-    AvgPool2d,
-    Conv2d,
-    CrossEntropyLoss,
-    Dropout,
-    Linear,
-    MaxPool2d,
-    MSELoss,
-    ReLU,
-    Upsample2d,
-)
+from ... import nets
 from ..activation.loops import LoopsActivation
 from ..avgpool2d.loops import LoopsAvgPool2d
 from ..batchnorm.loops import LoopsBatchNorm
@@ -34,19 +20,19 @@ from ..upsample2d.loops import LoopsUpsample2d
 
 TABLE = OpTable(
     layers={
-        Linear: LoopsLinear,
-        Conv2d: LoopsConv2d,
-        ReLU: LoopsReLU,
-        **dict.fromkeys(ACTIVATIONS, LoopsActivation),
-        **dict.fromkeys(NORMALISATIONS, LoopsBatchNorm),
-        **dict.fromkeys(RESIDUAL_PARTS, LoopsResidual),
-        Dropout: LoopsDropout,
-        MaxPool2d: LoopsMaxPool2d,
-        AvgPool2d: LoopsAvgPool2d,
-        AdaptiveAvgPool2d: LoopsAvgPool2d,
-        Upsample2d: LoopsUpsample2d,
+        nets.Linear: LoopsLinear,
+        nets.Conv2d: LoopsConv2d,
+        nets.ReLU: LoopsReLU,
+        **dict.fromkeys(nets.ACTIVATIONS, LoopsActivation),
+        **dict.fromkeys(nets.NORMALISATIONS, LoopsBatchNorm),
+        **dict.fromkeys(nets.RESIDUAL_PARTS, LoopsResidual),
+        nets.Dropout: LoopsDropout,
+        nets.MaxPool2d: LoopsMaxPool2d,
+        nets.AvgPool2d: LoopsAvgPool2d,
+        nets.AdaptiveAvgPool2d: LoopsAvgPool2d,
+        nets.Upsample2d: LoopsUpsample2d,
     },
-    losses={CrossEntropyLoss: LoopsCrossEntropy, MSELoss: LoopsMSE},
+    losses={nets.CrossEntropyLoss: LoopsCrossEntropy, nets.MSELoss: LoopsMSE},
     labelled=LoopsLabelLoss,
     elements=LoopsElementLoss,
     update=LoopsUpdate,

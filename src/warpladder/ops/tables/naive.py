@@ -1,20 +1,6 @@
 """Table of the naive rung: each operation as kernels with one thread for each computed number."""
 
-from ...nets import (
-    ACTIVATIONS,
-    NORMALISATIONS,
-    RESIDUAL_PARTS,
-    AdaptiveAvgPool2d,
-    AvgPool2d,
-    Conv2d,
-    CrossEntropyLoss,
-    Dropout,
-    Linear,
-    MaxPool2d,
-    MSELoss,
-    ReLU,
-    Upsample2d,
-)
+from ... import nets
 from ..accumulate.cuda import NaiveAccumulate
 from ..activation.cuda import NaiveActivation
 from ..avgpool2d.cuda import NaiveAvgPool2d
@@ -37,19 +23,19 @@ from ..upsample2d.cuda import NaiveUpsample2d
 TABLE = KernelTable(
     segments={
         (Gather,): NaiveGather,
-        (Linear,): NaiveLinear,
-        (Conv2d,): NaiveConv2d,
-        (ReLU,): NaiveReLU,
-        **{(kind,): NaiveActivation for kind in ACTIVATIONS},
-        **{(kind,): NaiveBatchNorm for kind in NORMALISATIONS},
-        **{(kind,): NaiveResidual for kind in RESIDUAL_PARTS},
-        (Dropout,): NaiveDropout,
-        (MaxPool2d,): NaiveMaxPool2d,
-        (AvgPool2d,): NaiveAvgPool2d,
-        (AdaptiveAvgPool2d,): NaiveAvgPool2d,
-        (Upsample2d,): NaiveUpsample2d,
-        (CrossEntropyLoss,): NaiveCrossEntropy,
-        (MSELoss,): NaiveMSE,
+        (nets.Linear,): NaiveLinear,
+        (nets.Conv2d,): NaiveConv2d,
+        (nets.ReLU,): NaiveReLU,
+        **{(kind,): NaiveActivation for kind in nets.ACTIVATIONS},
+        **{(kind,): NaiveBatchNorm for kind in nets.NORMALISATIONS},
+        **{(kind,): NaiveResidual for kind in nets.RESIDUAL_PARTS},
+        (nets.Dropout,): NaiveDropout,
+        (nets.MaxPool2d,): NaiveMaxPool2d,
+        (nets.AvgPool2d,): NaiveAvgPool2d,
+        (nets.AdaptiveAvgPool2d,): NaiveAvgPool2d,
+        (nets.Upsample2d,): NaiveUpsample2d,
+        (nets.CrossEntropyLoss,): NaiveCrossEntropy,
+        (nets.MSELoss,): NaiveMSE,
         (GeneralLoss,): NaiveGeneralLoss,
     },
     update=NaiveUpdate,

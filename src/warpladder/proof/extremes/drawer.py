@@ -11,25 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ... import nets
 from ...data.dataset import Dataset, pixels
 from ...data.order import Order
-from ...nets import (
-    RESIDUAL_PARTS,
-    AdaptiveAvgPool2d,
-    AvgPool2d,
-    BCEWithLogitsLoss,
-    Conv2d,
-    CrossEntropyLoss,
-    Dropout,
-    Flatten,
-    HuberLoss,
-    LeakyReLU,
-    Linear,
-    MaxPool2d,
-    MSELoss,
-    ReLU,
-    Upsample2d,
-)  # fmt: skip
 from ...nets.params import param_slices, views
 from ...trainers.base import State, goals
 from ..bounds import loss_bound, of_probabilities, of_residuals, update_bounds
@@ -58,8 +42,8 @@ BINARY = "mixed", "learnt"  # kinds of a binary loss
 UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
 #: Layers whose output is scaled as their input and biases are, by a power of two exactly.
 HOMOGENEOUS = (
-    Linear, Conv2d, ReLU, LeakyReLU, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten,
-    *RESIDUAL_PARTS,
+    nets.Linear, nets.Conv2d, nets.ReLU, nets.LeakyReLU, nets.Dropout, nets.MaxPool2d, nets.AvgPool2d,
+    nets.AdaptiveAvgPool2d, nets.Upsample2d, nets.Flatten, *nets.RESIDUAL_PARTS,
 )  # fmt: skip
 
 
@@ -83,8 +67,8 @@ class ExtremesDrawer:
 
     def __init__(self, maker: CaseMaker, trained: np.ndarray, rng: np.random.Generator) -> None:
         self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
-        self.is_classifier = isinstance(self.net.loss, CrossEntropyLoss)
-        self.is_binary = isinstance(self.net.loss, BCEWithLogitsLoss)
+        self.is_classifier = isinstance(self.net.loss, nets.CrossEntropyLoss)
+        self.is_binary = isinstance(self.net.loss, nets.BCEWithLogitsLoss)
         self.coarse = maker.precision.coarse
         self.drawn: dict[tuple[str, int, float], _Samples | None] = {}
         self.curves = [i for i, layer in enumerate(self.net.layers) if not isinstance(layer, HOMOGENEOUS)]
@@ -98,17 +82,17 @@ class ExtremesDrawer:
         if self.net.normalizes:  # a sample far from the others would change theirs
             steep = ["steep"] if self.before else []
             return steep if joins or self.first == self.last else [*steep, "large inside", "small inside"]
-        is_linear = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
+        is_linear = isinstance(self.net.layers[-1], nets.Linear) and self.net.out_shape[0] > 1
         kinds = ["steep"] if self.before else []
         if self.first != self.last and not joins:
             kinds += ["large inside", "small inside"]
         if (self.is_classifier or has_targets) and not joins:
             kinds.append("large pixels")
         if not self.is_classifier:
-            multiplies = isinstance(self.net.layers[self.last], Linear | Conv2d) and not joins
+            multiplies = isinstance(self.net.layers[self.last], nets.Linear | nets.Conv2d) and not joins
             can_scale = not self.curves or (max(self.curves) < self.last and multiplies)
             sizes = ["tiny", "huge"] if has_targets or not self.is_binary else ["tiny"]  # else targets leave 0 to 1
-            is_smooth = isinstance(self.net.loss, MSELoss | HuberLoss)
+            is_smooth = isinstance(self.net.loss, nets.MSELoss | nets.HuberLoss)
             uneven = ["uneven"] if has_targets and is_smooth and self.maker.config.batch_size != 1 else []
             if self.is_binary and has_targets and self._ends_in_logits():
                 kinds += ["mixed", *(["learnt"] if self.maker.plain and not self.coarse else [])]
@@ -257,7 +241,7 @@ class ExtremesDrawer:
         params, net = self.trained.copy(), self.net
         for place in param_slices(net):
             bias, after = params[place.start : place.stop], place.layer + 1
-            if place.name.endswith("bias") and after <= self.last and isinstance(net.layers[after], ReLU):
+            if place.name.endswith("bias") and after <= self.last and isinstance(net.layers[after], nets.ReLU):
                 bias[self.rng.permutation(len(bias))[: len(bias) // DEAD]] = -NEVER
         return params
 

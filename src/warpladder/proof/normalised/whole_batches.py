@@ -12,23 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ... import nets
 from ...config import TrainConfig
 from ...machine.precision import Precision
-from ...nets import (
-    AdaptiveAvgPool2d,
-    AvgPool2d,
-    Branch,
-    Conv2d,
-    Flatten,
-    LeakyReLU,
-    Linear,
-    MaxPool2d,
-    Net,
-    ReLU,
-    Shortcut,
-    Sum,
-    Upsample2d,
-)
 from ...nets.params import buffer_slices, buffer_views, initial_buffers, param_slices, views
 from ...ops.batchnorm import reference as batchnorm
 from ...ops.loss import reference as losses
@@ -46,46 +32,55 @@ from ..reference_cases import ReferenceStep
 LEAST = 4
 POWER = 4  # power of two of large deviations in running statistics
 #: Layers whose output, if all numbers of a channel are shifted, is shifted channel by channel, or number by number.
-SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, Linear, Branch, Sum)
+SHIFTED = (
+    nets.MaxPool2d,
+    nets.AvgPool2d,
+    nets.AdaptiveAvgPool2d,
+    nets.Upsample2d,
+    nets.Flatten,
+    nets.Linear,
+    nets.Branch,
+    nets.Sum,
+)
 #: Layers that pass a shift of a channel on as it is.
-PASSED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Branch, Sum)
+PASSED = (nets.MaxPool2d, nets.AvgPool2d, nets.AdaptiveAvgPool2d, nets.Upsample2d, nets.Branch, nets.Sum)
 #: Times its limit that a number must be away from 0, in a coarse format and in others: the shifts of other channels
 #: change a sample's size too, and an earlier normalisation amplifies roundings.
 COARSE_ROOM, ROOM = 1.5, 4.0
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
 
 
-def rest_of(net: Net, batch: int, usual: int) -> int:
+def rest_of(net: nets.Net, batch: int, usual: int) -> int:
     """Number of samples in a partial batch of a proof: `usual`, or more if the net normalises few numbers of each."""
     pixels = [math.prod(net.shapes[i][1:]) for i in normalising(net)]
     return max(usual, min(batch, -(-(LEAST + 1) // min(pixels)))) if pixels and usual else usual
 
 
-def normalising(net: Net) -> list[int]:
+def normalising(net: nets.Net) -> list[int]:
     """Numbers of the layers that normalise."""
     return [i for i, layer in enumerate(net.layers) if layer.normalizes]
 
 
-def cancelled_biases(net: Net) -> frozenset[str]:
+def cancelled_biases(net: nets.Net) -> frozenset[str]:
     """Names of the biases that a later normalisation subtracts again: their gradient is only rounding errors."""
     biased = [i for i, layer in enumerate(net.layers) if "bias" in layer.param_shapes(net.shapes[i])]
     return frozenset(f"{net.names[i]}.bias" for i in biased if _is_cancelled(net, i + 1))
 
 
-def _is_cancelled(net: Net, at: int) -> bool:
+def _is_cancelled(net: nets.Net, at: int) -> bool:
     """True if on each path a normalisation subtracts any shift of a channel at the input of layer `at`."""
     if at == len(net.layers):
         return False
     layer, returned = net.layers[at], net.skips.returned
-    if isinstance(layer, Branch):  # the other path goes on where its gradient comes from
+    if isinstance(layer, nets.Branch):  # the other path goes on where its gradient comes from
         return at in returned and _is_cancelled(net, at + 1) and _is_cancelled(net, returned[at])
-    if isinstance(layer, Shortcut):
+    if isinstance(layer, nets.Shortcut):
         return _is_cancelled(net, returned[at])
-    passes = isinstance(layer, SHIFTED) or (isinstance(layer, Conv2d) and not layer.padding)
+    passes = isinstance(layer, SHIFTED) or (isinstance(layer, nets.Conv2d) and not layer.padding)
     return layer.normalizes or (passes and _is_cancelled(net, at + 1))
 
 
-def judged(net: Net, config: TrainConfig) -> frozenset[str]:
+def judged(net: nets.Net, config: TrainConfig) -> frozenset[str]:
     """Names of the tensors whose update can be judged: all, but no cancelled biases if an optimizer divides by
     gradients, and so makes steps of its usual magnitude from rounding errors.
     """
@@ -93,7 +88,7 @@ def judged(net: Net, config: TrainConfig) -> frozenset[str]:
     return names if isinstance(config.optimizer, SGD) else names - cancelled_biases(net)
 
 
-def drawn_buffers(net: Net, rng: np.random.Generator) -> np.ndarray | None:
+def drawn_buffers(net: nets.Net, rng: np.random.Generator) -> np.ndarray | None:
     """Buffers (buffer_count,) float32 as after training; None without buffers. Half of the channels have variances near
     1 and means near 0, the others larger or smaller ones.
     """
@@ -125,7 +120,7 @@ def moved_together(
             limit = distance_bound(precision, roundings(net, i), products(net, i, precision))
             first = _shifting(net, i)
             name = f"{net.names[first]}.bias"
-            if isinstance(layer, ReLU | LeakyReLU) and name in named:
+            if isinstance(layer, nets.ReLU | nets.LeakyReLU) and name in named:
                 bias = named[name]
                 before = bias.astype(np.float64)
                 size = float(np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max())
@@ -141,7 +136,7 @@ def moved_together(
     return params, ~has_clear_argmax(net, entering[-1], precision)
 
 
-def _shifting(net: Net, at: int) -> int:
+def _shifting(net: nets.Net, at: int) -> int:
     """Number of the layer whose output's shift reaches layer `at` unchanged, through pools and sums of residual
     connections.
     """
@@ -151,12 +146,12 @@ def _shifting(net: Net, at: int) -> int:
     return at
 
 
-def _highest(net: Net, relu: int, a: np.ndarray, precision: Precision, size: float) -> np.ndarray:
+def _highest(net: nets.Net, relu: int, a: np.ndarray, precision: Precision, size: float) -> np.ndarray:
     """Highest shifts (channels,) of a ReLU's inputs a (n, channels, ...), whose samples have this root mean square at
     most, at which it leaves zeros in each window of a pool after it whose largest two numbers are nearly equal.
     """
     pool = net.layers[relu + 1] if relu + 1 < len(net.layers) else None
-    if not (isinstance(pool, MaxPool2d) and isinstance(net.layers[relu], ReLU)) or pool.kernel_size == 1:
+    if not (isinstance(pool, nets.MaxPool2d) and isinstance(net.layers[relu], nets.ReLU)) or pool.kernel_size == 1:
         return np.full(a.shape[1], np.inf)
     windows = np.sort(np.stack(maxpool.positions(pool, a)), axis=0)
     best, gap = windows[-1], windows[-1] - windows[-2]
@@ -212,7 +207,7 @@ def whole_step(
     )  # fmt: skip
 
 
-def buffer_bounds(net: Net, size: int, precision: Precision) -> dict[str, float]:
+def buffer_bounds(net: nets.Net, size: int, precision: Precision) -> dict[str, float]:
     """Bounds of the running statistics after a batch of this size, by name, from the roundings up to their layer."""
     out = {}
     for place in buffer_slices(net):
@@ -221,7 +216,7 @@ def buffer_bounds(net: Net, size: int, precision: Precision) -> dict[str, float]
     return out
 
 
-def buffer_scales(net: Net, entering: Sequence[np.ndarray]) -> np.ndarray:
+def buffer_scales(net: nets.Net, entering: Sequence[np.ndarray]) -> np.ndarray:
     """Scales (buffer_count,) of errors in the running statistics after a batch: for a mean, momentum times the root
     mean square of the numbers; for a variance, this times twice the deviation.
     """

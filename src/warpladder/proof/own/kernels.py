@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from ..tolerance import bound
 from .counted import counted
 from .update import check_update
 from .watched import send_watched
-
-if TYPE_CHECKING:
-    pass
 
 #: Multiply-adds of a launch: of a larger layer fewer samples are taken, one at least.
 MOST = 1 << 21

@@ -12,22 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ....nets import (
-    NORMALISATIONS,
-    RESIDUAL_PARTS,
-    Branch,
-    Conv2d,
-    Dropout,
-    Flatten,
-    Linear,
-    MaxPool2d,
-    Net,
-    ReLU,
-    Shape,
-    Shortcut,
-    Sum,
-    Upsample2d,
-)
+from .... import nets
 from ....ops.batchnorm import jax as batchnorm
 from ....ops.dropout import jax as dropout
 from ....ops.engine.layer_files import form
@@ -37,7 +22,7 @@ Tree = dict[str, jax.Array]
 
 
 def forward(
-    net: Net, params: Tree, buffers: Tree, x: jax.Array, precision: str, keys: jax.Array | None = None,
+    net: nets.Net, params: Tree, buffers: Tree, x: jax.Array, precision: str, keys: jax.Array | None = None,
     is_training: bool = False,
 ) -> tuple[jax.Array, Tree]:  # fmt: skip
     """Output (n, *out_shape) float32 of x (`layout.stored`), (n, height, width, channels) or (n, features), and the
@@ -50,11 +35,11 @@ def forward(
     exactly = lax.Precision.HIGHEST if precision == "fp32" else lax.Precision.DEFAULT
     if half:
         params, x = {name: p.astype(half) if p.ndim > 1 else p for name, p in params.items()}, x.astype(half)
-    image: Shape | None = None
+    image: nets.Shape | None = None
     entering: list[jax.Array] = []
     moved: Tree = {}
     for i, (layer, shape) in enumerate(pooled_first(net)):
-        if image is not None and isinstance(layer, RESIDUAL_PARTS):
+        if image is not None and isinstance(layer, nets.RESIDUAL_PARTS):
             x, image = first(x, image), None
         entering.append(x)
         own, held = (
@@ -62,33 +47,33 @@ def forward(
             for tree, kinds in ((params, layer.param_shapes(shape)), (buffers, layer.buffer_shapes(shape)))
         )
         match layer:
-            case Branch():
+            case nets.Branch():
                 pass
-            case Shortcut():
+            case nets.Shortcut():
                 x = entering[net.skips.stored[i]]
-            case Sum():
+            case nets.Sum():
                 x = x + entering[net.skips.stored[i]]
-            case Linear():
+            case nets.Linear():
                 x, image = jnp.matmul(x, own["weight"], precision=exactly), None
                 x = biased(x, own["bias"]) if layer.bias else x
-            case Conv2d():
+            case nets.Conv2d():
                 x = convolved(layer, x, own["weight"], exactly)
                 x = biased(x, own["bias"]) if layer.bias else x
-            case ReLU():
+            case nets.ReLU():
                 x = jax.nn.relu(x)
-            case MaxPool2d():
+            case nets.MaxPool2d():
                 k, stride = layer.kernel_size, layer.stride or layer.kernel_size
                 x = pool_windows(x, k) if half and stride == k else pool(x, k, stride)
-            case Upsample2d():
+            case nets.Upsample2d():
                 n, h, w, c = x.shape
                 k = layer.scale_factor
                 x = jnp.broadcast_to(x[:, :, None, :, None, :], (n, h, k, w, k, c)).reshape(n, h * k, w * k, c)
-            case Flatten():
+            case nets.Flatten():
                 image = shape if len(shape) == 3 and spatial(net) else image
                 x = x.reshape(len(x), -1)
-            case Dropout():
+            case nets.Dropout():
                 x = x if keys is None else dropout.masked(layer, x, keys, i, image)
-            case _ if isinstance(layer, NORMALISATIONS):
+            case _ if isinstance(layer, nets.NORMALISATIONS):
                 x, held = batchnorm.normalised(layer, x, own, held, is_training)
                 moved |= {f"{net.names[i]}.{kind}": each for kind, each in held.items()}
             case _:
@@ -96,7 +81,7 @@ def forward(
     return first(x, image).reshape(len(x), *net.out_shape).astype(jnp.float32), moved
 
 
-def convolved(layer: Conv2d, x: jax.Array, weight: jax.Array, precision: lax.Precision) -> jax.Array:
+def convolved(layer: nets.Conv2d, x: jax.Array, weight: jax.Array, precision: lax.Precision) -> jax.Array:
     """Convolution without a bias."""
     edge = (layer.padding, layer.padding)
     return lax.conv_general_dilated(
@@ -118,7 +103,7 @@ def _biased_gradient(_: None, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
 biased.defvjp(lambda x, bias: (biased(x, bias), None), _biased_gradient)
 
 
-def first(x: jax.Array, image: Shape | None) -> jax.Array:
+def first(x: jax.Array, image: nets.Shape | None) -> jax.Array:
     """Array with its channels first; image : its shape before it was flattened, if no later layer has read it."""
     if image is not None:
         c, h, w = image
@@ -172,6 +157,6 @@ def _pool_gradient(k: int, kept: tuple[jax.Array, jax.Array], dy: jax.Array) -> 
 pool_windows.defvjp(_pooled, _pool_gradient)
 
 
-def floats(net: Net) -> int:
+def floats(net: nets.Net) -> int:
     """Size of the largest activation of a sample, in numbers."""
     return max(map(math.prod, net.shapes))

@@ -12,32 +12,15 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from .... import nets
 from ....errors import RungError
-from ....nets import (
-    RESIDUAL_PARTS,
-    BatchNorm1d,
-    BatchNorm2d,
-    Branch,
-    Conv2d,
-    Dropout,
-    Flatten,
-    Layer,
-    Linear,
-    MaxPool2d,
-    Net,
-    ReLU,
-    Shape,
-    Shortcut,
-    Sum,
-    Upsample2d,
-)
 from ....nets.params import param_slices
 from ..layout import pooled_first
 from .masks import Keys, masked
 from .residual import ResidualModule
 
 
-def sequential(net: Net) -> nn.Sequential:
+def sequential(net: nets.Net) -> nn.Sequential:
     """PyTorch model equal to the net; its `state_dict` has the net's names, shapes and order."""
     model = nn.Sequential(*_modules(net, iter(range(len(net.layers))))[0])
     wanted = [(place.name, place.shape) for place in param_slices(net)]
@@ -46,25 +29,25 @@ def sequential(net: Net) -> nn.Sequential:
     return model
 
 
-def _modules(net: Net, numbers: Iterator[int]) -> tuple[list[nn.Module], Layer | None]:
+def _modules(net: nets.Net, numbers: Iterator[int]) -> tuple[list[nn.Module], nets.Layer | None]:
     """Modules of the layers with the next numbers, up to the end of a residual connection, and the layer that ends it;
     None at the end of the net.
     """
     modules: list[nn.Module] = []
-    end: Layer | None = None
+    end: nets.Layer | None = None
     for i in numbers:
         layer = net.layers[i]
-        if isinstance(layer, Shortcut | Sum):
+        if isinstance(layer, nets.Shortcut | nets.Sum):
             end = layer
             break
-        if not isinstance(layer, Branch):
+        if not isinstance(layer, nets.Branch):
             modules.append(_module(layer, net.shapes[i]))
             continue
         inner, inner_end = _modules(net, numbers)
-        projection = _modules(net, numbers) if isinstance(inner_end, Shortcut) else ([], inner_end)
+        projection = _modules(net, numbers) if isinstance(inner_end, nets.Shortcut) else ([], inner_end)
         if projection[1] is None:
             raise RungError(f"net {net.name!r} ends within a Residual, which PyTorch computes as one module")
-        through = nn.Sequential(*projection[0]) if isinstance(inner_end, Shortcut) else None
+        through = nn.Sequential(*projection[0]) if isinstance(inner_end, nets.Shortcut) else None
         modules.append(ResidualModule(*inner, projection=through))
     for before, module in pairwise(modules):
         if isinstance(module, nn.ReLU):
@@ -72,23 +55,23 @@ def _modules(net: Net, numbers: Iterator[int]) -> tuple[list[nn.Module], Layer |
     return modules, end
 
 
-def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
+def _module(layer: nets.Layer, in_shape: tuple[int, ...]) -> nn.Module:
     match layer:
-        case Linear():
+        case nets.Linear():
             return nn.Linear(in_shape[0], layer.out_features, layer.bias)
-        case Conv2d():
+        case nets.Conv2d():
             sizes = layer.out_channels, layer.kernel_size, layer.stride, layer.padding
             return nn.Conv2d(in_shape[0], *sizes, bias=layer.bias)
-        case BatchNorm1d() | BatchNorm2d():
-            kind = nn.BatchNorm1d if isinstance(layer, BatchNorm1d) else nn.BatchNorm2d
+        case nets.BatchNorm1d() | nets.BatchNorm2d():
+            kind = nn.BatchNorm1d if isinstance(layer, nets.BatchNorm1d) else nn.BatchNorm2d
             return kind(in_shape[0], layer.eps, layer.momentum, layer.affine)
-        case ReLU():
+        case nets.ReLU():
             return nn.ReLU()
-        case MaxPool2d():
+        case nets.MaxPool2d():
             return nn.MaxPool2d(layer.kernel_size, layer.stride)
-        case Upsample2d():
+        case nets.Upsample2d():
             return nn.Upsample(scale_factor=layer.scale_factor)
-        case Flatten():
+        case nets.Flatten():
             return nn.Flatten()
     if reason := lacking(type(layer)):
         raise RungError(reason)
@@ -100,7 +83,7 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
     return module
 
 
-def lacking(kind: type[Layer]) -> str | None:
+def lacking(kind: type[nets.Layer]) -> str | None:
     """Reason why `torch.nn` has no module named as a layer that is not listed here; None if it has one."""
     found = getattr(nn, kind.__name__, None)
     if isinstance(found, type) and issubclass(found, nn.Module):
@@ -120,7 +103,7 @@ class TrainingBatch:
 
 
 def forward(
-    net: Net,
+    net: nets.Net,
     tensors: Mapping[str, torch.Tensor],
     x: torch.Tensor,
     channels_last: bool,
@@ -130,38 +113,38 @@ def forward(
 
     tensors : parameters and running statistics by name. channels_last : images' layout.
     """
-    image: Shape | None = None  # shape of the image that a flat vector was, if its channels are last
+    image: nets.Shape | None = None  # shape of the image that a flat vector was, if its channels are last
     entering: list[torch.Tensor] = []
     for i, (layer, shape) in enumerate(pooled_first(net)):
-        if image is not None and isinstance(layer, RESIDUAL_PARTS):
+        if image is not None and isinstance(layer, nets.RESIDUAL_PARTS):
             x, image = channels_first(x, image), None
         entering.append(x)
         own = {kind: tensors[f"{net.names[i]}.{kind}"] for kind in layer.param_shapes(shape)}
         match layer:
-            case Branch():
+            case nets.Branch():
                 pass
-            case Shortcut():
+            case nets.Shortcut():
                 x = entering[net.skips.stored[i]]
-            case Sum():
+            case nets.Sum():
                 x = x + entering[net.skips.stored[i]]
-            case Linear():
+            case nets.Linear():
                 x, image = functional.linear(x, own["weight"], own.get("bias")), None
-            case Conv2d():
+            case nets.Conv2d():
                 x = functional.conv2d(x, own["weight"], own.get("bias"), layer.stride, layer.padding)
-            case ReLU():
+            case nets.ReLU():
                 x = functional.relu(x)
-            case MaxPool2d():
+            case nets.MaxPool2d():
                 x = functional.max_pool2d(x, layer.kernel_size, layer.stride)
-            case Upsample2d():
+            case nets.Upsample2d():
                 x = functional.interpolate(x, scale_factor=float(layer.scale_factor), mode="nearest")
-            case Flatten():
+            case nets.Flatten():
                 if channels_last and len(shape) == 3:
                     x, image = x.permute(0, 2, 3, 1), shape
                 x = x.flatten(1)
-            case Dropout():
+            case nets.Dropout():
                 if batch is not None and batch.keys is not None:
                     x = masked(layer, x, batch.keys, i, image)
-            case BatchNorm1d() | BatchNorm2d():
+            case nets.BatchNorm1d() | nets.BatchNorm2d():
                 x = _normalised(
                     layer, x, own, {k: tensors[f"{net.names[i]}.{k}"] for k in RUNNING}, batch, net.names[i]
                 )
@@ -174,8 +157,8 @@ RUNNING = ("running_mean", "running_var")
 
 
 def _normalised(
-    layer: BatchNorm1d | BatchNorm2d, x: torch.Tensor, own: Mapping[str, torch.Tensor], held: dict[str, torch.Tensor],
-    batch: TrainingBatch | None, name: str,
+    layer: nets.BatchNorm1d | nets.BatchNorm2d, x: torch.Tensor, own: Mapping[str, torch.Tensor],
+    held: dict[str, torch.Tensor], batch: TrainingBatch | None, name: str,
 ) -> torch.Tensor:  # fmt: skip
     """Output of a normalisation; in training its running statistics `held` change, or their next go to the batch."""
     affine = own.get("weight"), own.get("bias")
@@ -188,7 +171,7 @@ def _normalised(
     return functional.batch_norm(x, None, None, *affine, True, layer.momentum, layer.eps)
 
 
-def channels_first(x: torch.Tensor, image: Shape) -> torch.Tensor:
+def channels_first(x: torch.Tensor, image: nets.Shape) -> torch.Tensor:
     """Flattened images (n, features) of shape `image` with their channels first, from channels last."""
     c, h, w = image
     return x.reshape(-1, h, w, c).permute(0, 3, 1, 2).flatten(1)

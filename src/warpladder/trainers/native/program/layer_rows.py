@@ -4,21 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .... import nets
 from ....data.order import layer_offset
-from ....nets import (
-    ACTIVATIONS,
-    AdaptiveAvgPool2d,
-    AvgPool2d,
-    BatchNorm1d,
-    BatchNorm2d,
-    CrossEntropyLoss,
-    Dropout,
-    Flatten,
-    Layer,
-    MaxPool2d,
-    ReLU,
-    Upsample2d,
-)
 from ....nets.params import buffer_slices
 from ....ops.activation import scalar
 from ....ops.loss import scalar as scalar_loss
@@ -63,7 +50,7 @@ def loss(rows: RowBuilder) -> None:
     x, dx = rows.values[last], rows.value_gradients[last]
     if rows.has_shares or not rows.net.loss.is_plain:
         _general_loss(rows, x, dx)
-    elif isinstance(rows.net.loss, CrossEntropyLoss):
+    elif isinstance(rows.net.loss, nets.CrossEntropyLoss):
         rows.emit("backward", "cross_entropy", CrossEntropyOperands(x.view, dx.view, x.shape[0]))
     elif rows.has_targets:
         rows.emit("backward", "squared_error_of_targets", TargetErrorOperands(x.view, dx.view, x.shape[0]))
@@ -85,7 +72,7 @@ def _goal(rows: RowBuilder, x: Tensor) -> Tensor:
 def _general_loss(rows: RowBuilder, x: Tensor, dx: Tensor) -> None:
     """Emit the row of a loss with settings or with shares of samples."""
     kind, has_shares = rows.net.loss, rows.has_shares
-    if isinstance(kind, CrossEntropyLoss):
+    if isinstance(kind, nets.CrossEntropyLoss):
         smoothing = int(np.float64(kind.label_smoothing).view(np.int64))
         operands = LabelLossOperands(x.view, dx.view, x.shape[0], smoothing, has_shares)
         rows.emit("backward", "label_loss", operands)
@@ -101,40 +88,42 @@ def _general_loss(rows: RowBuilder, x: Tensor, dx: Tensor) -> None:
 
 def forward(rows: RowBuilder, node: FusedLayer) -> None:
     x, y, layer = rows.values[node.x], rows.values[node.y], node.layer
-    if isinstance(layer, ReLU):
+    if isinstance(layer, nets.ReLU):
         rows.emit("forward", "relu", ReluOperands(x.view, y.view))
-    elif isinstance(layer, ACTIVATIONS):
+    elif isinstance(layer, nets.ACTIVATIONS):
         rows.emit("forward", "activation", ActivationOperands(x.view, y.view, x.shape[0], *_function(layer)))
-    elif isinstance(layer, Dropout):
+    elif isinstance(layer, nets.Dropout):
         rows.emit("forward", "dropout", _dropout(node, layer, x, y))
-    elif isinstance(layer, BatchNorm1d | BatchNorm2d):
+    elif isinstance(layer, nets.BatchNorm1d | nets.BatchNorm2d):
         _normalise(rows, node, layer, x, y)
-    elif isinstance(layer, MaxPool2d):
+    elif isinstance(layer, nets.MaxPool2d):
         assert layer.stride is not None
         at = rows.argmax[node.index] = rows.argmax_count
         rows.argmax_count += rows.sharing.block * y.view.height * y.view.width * y.view.channels
         rows.emit("forward", "max_pool", MaxPoolOperands(x.view, y.view, at, layer.kernel_size, layer.stride))
-    elif isinstance(layer, AvgPool2d | AdaptiveAvgPool2d):
+    elif isinstance(layer, nets.AvgPool2d | nets.AdaptiveAvgPool2d):
         rows.emit("forward", "average_pool", AveragePoolOperands(x.view, y.view, *layer.window(x.shape)))
-    elif isinstance(layer, Upsample2d):
+    elif isinstance(layer, nets.Upsample2d):
         rows.emit("forward", "upsample", UpsampleOperands(x.view, y.view, layer.scale_factor))
     else:
-        assert isinstance(layer, Flatten)
+        assert isinstance(layer, nets.Flatten)
         if not stays_in_place(rows.net, node.index):
             rows.emit("forward", "flatten", FlattenOperands(x.view, y.view, x.shape[0]))
 
 
-def _function(layer: Layer) -> tuple[int, int]:
+def _function(layer: nets.Layer) -> tuple[int, int]:
     """Number of an activation's function, and its slope below 0 as the bits of a float64."""
     return scalar.number(layer), int(np.float64(scalar.slope(layer)).view(np.int64))
 
 
-def _dropout(node: FusedLayer, layer: Dropout, x: Tensor, y: Tensor) -> DropoutOperands:
+def _dropout(node: FusedLayer, layer: nets.Dropout, x: Tensor, y: Tensor) -> DropoutOperands:
     added, scale = layer_offset(node.index), int(np.float64(layer.scale).view(np.int64))
     return DropoutOperands(x.view, y.view, x.shape[0], added, layer.threshold, scale)
 
 
-def _normalise(rows: RowBuilder, node: FusedLayer, layer: BatchNorm1d | BatchNorm2d, x: Tensor, y: Tensor) -> None:
+def _normalise(
+    rows: RowBuilder, node: FusedLayer, layer: nets.BatchNorm1d | nets.BatchNorm2d, x: Tensor, y: Tensor
+) -> None:
     """Emit the rows of a normalisation: its statistics, then its map."""
     channels, at = x.shape[0], rows.layout.layers.get(node.index)
     running = next(place.start for place in buffer_slices(rows.net) if place.layer == node.index)
@@ -172,7 +161,7 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
         return
     if dx is None:
         return
-    if isinstance(layer, MaxPool2d):
+    if isinstance(layer, nets.MaxPool2d):
         assert layer.stride is not None
         at, masked = rows.argmax[node.index], node.x in rows.fused_relu
         rows.emit(
@@ -181,17 +170,17 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
             MaxPoolGradientOperands(dy.view, dx.view, y.view, at, layer.kernel_size, layer.stride, masked),
         )
         return
-    if isinstance(layer, ReLU):
+    if isinstance(layer, nets.ReLU):
         rows.emit("backward", "relu_gradient", ReluGradientOperands(y.view, dy.view, dx.view))
-    elif isinstance(layer, ACTIVATIONS):
+    elif isinstance(layer, nets.ACTIVATIONS):
         saved = (y if layer.reads_output else x).view
         operands = ActivationGradientOperands(saved, dy.view, dx.view, *_function(layer))
         rows.emit("backward", "activation_gradient", operands)
-    elif isinstance(layer, Dropout):
+    elif isinstance(layer, nets.Dropout):
         rows.emit("backward", "dropout", _dropout(node, layer, dy, dx))
-    elif isinstance(layer, AvgPool2d | AdaptiveAvgPool2d):
+    elif isinstance(layer, nets.AvgPool2d | nets.AdaptiveAvgPool2d):
         rows.emit("backward", "average_pool_gradient", AveragePoolOperands(dx.view, dy.view, *layer.window(x.shape)))
-    elif isinstance(layer, Upsample2d):
+    elif isinstance(layer, nets.Upsample2d):
         rows.emit("backward", "upsample_gradient", UpsampleOperands(dx.view, dy.view, layer.scale_factor))
     elif not stays_in_place(rows.net, node.index):
         rows.emit("backward", "unflatten", FlattenOperands(dx.view, dy.view, x.shape[0]))
