@@ -164,6 +164,7 @@ NETS = (
 @emulated
 @pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
 @pytest.mark.parametrize("operations", [OPERATIONS, ("linear",)], ids=["all", "linear"])
+@pytest.mark.by_day("all-images", "linear-mlp10")
 def test_training_is_proven(device: Device, net: nets.Net, operations: tuple[str, ...]) -> None:
     verdict = verify(
         lambda net, config, state: KernelTrainer(net, config, state, device, library.table(operations), "resident"),
@@ -175,6 +176,7 @@ def test_training_is_proven(device: Device, net: nets.Net, operations: tuple[str
 
 @emulated
 @pytest.mark.parametrize("operations", [("linear",), ("linear", "cross_entropy")], ids="+".join)
+@pytest.mark.by_day("linear+cross_entropy")
 def test_calls_in_a_graph_are_proven_and_end_in_the_same_bits(
     device: Device, operations: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

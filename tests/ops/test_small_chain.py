@@ -88,6 +88,7 @@ NETS = (net(5, 17, 2), net(54, 20, 7), FLAT, net(130, 131, 9, 10), net(8, 12, 12
 @pytest.mark.parametrize(
     ("of", "config"), list(zip(NETS, [SGD_CONFIG, ADAM_CONFIG] * 3, strict=False)), ids=[of.name for of in NETS]
 )
+@pytest.mark.by_day("54-(20, 7)", "130-(131", "flat")
 def test_steps_of_whole_nets(of: Net, config: TrainConfig) -> None:
     drawn = clear_of_switches(of, config, samples=16)  # two batches and two samples
     assert compare_epoch(rung(DEVICE), drawn) > 0
@@ -113,6 +114,7 @@ KINDS: tuple[tuple[int, tuple[Layer, ...], Loss, bool], ...] = (
 
 
 @pytest.mark.parametrize(("inputs", "layers", "loss", "is_weighted"), KINDS, ids=[str(kind[2])[:30] for kind in KINDS])
+@pytest.mark.by_day("L1Loss", "HuberLoss", "BCEWithLogitsLoss", "CrossEntropyLoss(weight")
 def test_losses_and_functions(inputs: int, layers: tuple[Layer, ...], loss: Loss, is_weighted: bool) -> None:
     of, random = Net("kind", (inputs,), layers, loss), np.random.default_rng(4)
     samples = drawn_data(inputs, of.out_shape[0], loss, 7, random)

@@ -167,6 +167,7 @@ def test_steps_of_drawn_chains() -> None:
         for scale in (1e-15, 1e-8, 1.0, 1e8, 1e10)
     ],
 )
+@pytest.mark.by_day("line", "image-1e-15-fp32")
 def test_gradients_of_any_size(net: Net, scale: float, precision: str) -> None:
     """Samples of 1e-15 make gradients of 1e-30, those of 1e10 some of 1e20; a momentum that began at zero holds the
     gradient, at a rate of 0 all of it.

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -49,9 +50,17 @@ def trees() -> list[tuple[Path, ast.Module]]:
     return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in FILES if path.suffix == ".py"]
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Statements below a node, those in statements too."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.stmt | ast.excepthandler | ast.match_case):
+            yield each
+            yield from statements(each)
+
+
 @cache
 def functions() -> list[tuple[str, ast.FunctionDef]]:
-    nodes = ((path, node) for path, tree in trees() for node in ast.walk(tree))
+    nodes = ((path, node) for path, tree in trees() for node in statements(tree))
     return [(f"{name(path)}:{node.name}", node) for path, node in nodes if isinstance(node, ast.FunctionDef)]
 
 

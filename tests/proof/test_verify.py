@@ -120,6 +120,7 @@ def test_rates_of_a_cycle_computed_by_another_formula_pass() -> None:
 
 @pytest.mark.parametrize(("net", "batch"), COURTS, ids=lambda value: getattr(value, "name", None))
 @pytest.mark.parametrize("build", HONEST, ids=lambda build: build.__name__)
+@pytest.mark.by_day("build", "softmax", "Wrapper-square", "Lazy-coder")
 @pytest.mark.usefixtures("cases_once")
 def test_honest_trainers_pass(build, net, batch):
     verdict = verify(build, net, TrainConfig(batch_size=batch))
@@ -135,8 +136,10 @@ def proven_by(rung: Rung, net: Net) -> list[pytest.MarkDecorator]:
     """
     if net is strategies.ZOO[-1]:
         return [pytest.mark.slow if rung.name == "native" else pytest.mark.nightly]
-    if net is strategies.NARROW and rung.name.startswith(("streamed", "resident", "torch:", "jax")):
-        return [pytest.mark.slow]  # kernels of naive or torch in another feed or layout; XLA takes long to compile
+    if net is strategies.NARROW and rung.name.startswith(("naive", "streamed", "resident", "torch", "jax")):
+        return [pytest.mark.slow]  # the tiled kernels have more kinds of layers; XLA takes long to compile
+    if net.name == "cnn" and rung.name.startswith(("tiled", "loops")):
+        return [pytest.mark.slow]  # the narrow net has its convolutions, proofs with slots the rest
     has_convolutions = rung.unsupported(nets.cnn((1, 8, 8)), TrainConfig()) is None
     return [pytest.mark.slow] if net.name in ("softmax", "mlp10") or (net.name == "mlp" and has_convolutions) else []
 
@@ -369,6 +372,7 @@ def blank_cornered(samples: int, dtype: type) -> Dataset:
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize(("net", "batch"), COURTS[:4], ids=lambda value: getattr(value, "name", None))
+@pytest.mark.by_day("softmax", "mlp10", "mlp-8-uint8", "cnn-4-float32")
 def test_real_samples_with_blank_corners_serve_as_well(net, batch, dtype):
     verdict = verify(honest, net, TrainConfig(batch_size=batch), dataset=blank_cornered(130, dtype))
     assert verdict.passed, verdict.reason

@@ -33,9 +33,9 @@ FEEDS = ("streamed-emulated", "resident-emulated")
 
 @rungs
 def test_steps_of_drawn_nets(rung: Rung) -> None:
-    """37 nets by day; on the emulator, where each takes half a second, five, and 150 in the nightly run."""
+    """25 nets by day; on the emulator, where each takes half a second, five, and 150 in the nightly run."""
     usual = settings().max_examples
-    examples = usual * 3 // 4
+    examples = usual // 2
     if rung.name.endswith("emulated"):
         examples = usual // 10 if usual <= 100 else usual * 3 // 10
 

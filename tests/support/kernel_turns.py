@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from kernel_cases import KernelCase, every_case
 
@@ -41,4 +43,30 @@ def telling_chains() -> Iterator[str]:
         yield from chains[: ceil_div(len(chains), 4)]
 
 
-BY_DAY = frozenset(telling_chains())
+def neighbours(case: str) -> set[tuple[str, str]]:
+    """Pairs of layers that stand next to one another in a case's chain; the last one stands next to its end."""
+    return set(pairwise([*case.split()[1].split("+"), "end"]))
+
+
+def each_pair_once(cases: list[str]) -> Iterator[str]:
+    """As few of the cases as have all their pairs of neighbours, those that add most first."""
+    left = set().union(*map(neighbours, cases))
+    while left:
+        chosen = max(cases, key=lambda case: len(neighbours(case) & left))
+        yield chosen
+        left -= neighbours(chosen)
+
+
+def by_day() -> Iterator[str]:
+    """The telling chains; of normalisations and sums, which fuse with any function, those with each pair once."""
+    fused: dict[str, list[str]] = defaultdict(list)
+    for case in telling_chains():
+        if case.startswith(("FusedBatchNorm ", "FusedSum ")):
+            fused[case.split()[0]].append(case)
+        else:
+            yield case
+    for cases in fused.values():
+        yield from each_pair_once(cases)
+
+
+BY_DAY = frozenset(by_day())

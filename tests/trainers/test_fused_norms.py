@@ -106,6 +106,7 @@ def trainer(table: KernelTable, net: Net, config: TrainConfig, state: State) -> 
     [TABLE_NET, *(pytest.param(net, marks=pytest.mark.slow) for net in (RESNET, TANGLED, POOLED))],
     ids=lambda net: net.name,
 )  # fmt: skip
+@pytest.mark.by_day("table-graph-alone")
 @pytest.mark.usefixtures("cases_once")
 def test_a_net_is_proven_with_every_division(net: Net, table: KernelTable, division: str) -> None:
     with mock.patch.dict(vars(fused), DIVISIONS[division]):

@@ -192,7 +192,9 @@ def test_no_access_of_held_weights_is_wrong_and_repeats_are_equal(case, wait):
 
 @needs_compiler
 @pytest.mark.parametrize("order", [pytest.param("forward", marks=pytest.mark.slow), "random"])
-@pytest.mark.parametrize("wait", [pytest.param("cluster", marks=pytest.mark.slow), "grid", "pairs"])
+@pytest.mark.parametrize(
+    "wait", [*(pytest.param(wait, marks=pytest.mark.slow) for wait in ("cluster", "grid")), "pairs"]
+)
 @pytest.mark.parametrize(
     "case",
     ["deep", *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case not in ("deep", "odd softmax"))],

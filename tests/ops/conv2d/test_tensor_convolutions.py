@@ -164,7 +164,7 @@ def test_steps_of_drawn_nets() -> None:
     usual = settings().max_examples
 
     @settings(
-        max_examples=usual // 10 if usual <= 100 else usual, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=usual // 16 if usual <= 100 else usual, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     @given(drawn=cases())
     def agree_on(drawn: Case) -> None:

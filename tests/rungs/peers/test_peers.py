@@ -161,6 +161,7 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
 @pytest.mark.parametrize(
     "peer", [find("torch", threads=1), find("torch:images=last", threads=1), *STAND_INS[:2]], ids=lambda peer: peer.name
 )
+@pytest.mark.by_day("torch:threads=1", "graph]")
 @settings(
     max_examples=settings().max_examples // 5, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )  # many drawn nets have no convolution
@@ -371,7 +372,7 @@ def test_proof(peer: Rung, setting: str) -> None:
 
 @pytest.mark.parametrize("net", [ZOO[1], pytest.param(ZOO[3], marks=pytest.mark.slow)], ids=lambda net: net.name)
 @pytest.mark.parametrize("peer", COARSE, ids=lambda peer: peer.name)
-@pytest.mark.by_day("graph-bf16-mlp", "jax-bf16", "amp-mlp")
+@pytest.mark.by_day("jax-bf16", "amp-mlp")
 def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     config = suited(peer, case(net, TrainConfig(batch_size=4, momentum=0.9, clip_value=5.0), seed=0, samples=1)).config
     verdict = verify(peer.build, net, config, precision=peer.precision)
@@ -419,6 +420,7 @@ def test_a_step_in_fp16_that_overflows_is_left_out_and_halves_the_scale(
 
 
 @pytest.mark.parametrize("net", [ZOO[3], NARROW], ids=["cnn", "autoencoder"])
+@pytest.mark.by_day("autoencoder")
 def test_convolutions_in_another_form_are_proven_on_samples_that_stand_it(net: Net) -> None:
     """On data that only direct sums compute exactly an honest program in Fourier's form falls on other sides of
     switches.
@@ -657,7 +659,7 @@ def test_trainers_of_the_same_settings_share_a_compiled_step(monkeypatch: pytest
 
     monkeypatch.setattr(torch, "compile", counted)
     net = Net("shared", (9,), (Linear(out_features=7), ReLU(), Linear(out_features=4)), CrossEntropyLoss())
-    for size in (*range(2, 12), *range(2, 12)):
+    for size in (*range(2, 12), 2, 11):
         drawn = case(net, PLAIN.but(batch_size=size), seed=size, samples=2 * size)
         reference = ReferenceTrainer(net, drawn.config, drawn.state)
         with graph(net, drawn.config, drawn.state, compiled=True) as trainer:

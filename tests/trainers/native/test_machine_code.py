@@ -130,6 +130,7 @@ CPUS: tuple[dict[str, str], ...] = (
 
 
 @pytest.mark.parametrize("settings", CPUS, ids=lambda settings: " ".join(settings.values()) or "this one")
+@pytest.mark.by_day("this one", "haswell")
 def test_the_target_is_the_one_that_numba_compiles_for(settings: dict[str, str]) -> None:
     code = """
 from warpladder.ops.jit.target import target, versions

@@ -49,6 +49,7 @@ def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> 
 
 
 @pytest.mark.parametrize(("first", "last"), [(12, 3), (130, 22)])
+@pytest.mark.by_day("130-22")
 def test_few_outputs_of_any_number_leave_their_neighbours_alone(first: int, last: int) -> None:
     """Layers with few outputs are stored a vector at a time, of which some lanes belong to the next sample or to
     padding, which must stay zero.
@@ -99,7 +100,7 @@ def test_tiles_of_six_rows_leave_whole_tiles_of_eight() -> None:
 
 @pytest.mark.parametrize("inputs", [41, 48, 54, 96, 100])
 @pytest.mark.parametrize("outputs", [64, 80, 112])
-@pytest.mark.by_day("64-41", "112-100")
+@pytest.mark.by_day("64-41")
 def test_layers_of_four_panels_and_more_step_each_weight_once(inputs: int, outputs: int) -> None:
     """Four panels, five and seven; inputs that tiles of six and of eight rows divide differently, and two threads by
     panels and by rows.

@@ -275,6 +275,7 @@ def test_pixels_are_turned_and_pooled_in_whole_vectors_and_what_is_left(
 
 
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.by_day("1")
 def test_panels_in_pairs_and_a_last_one_alone(threads: int) -> None:
     """Where a tile takes two panels of sixteen channels, an odd number of them leaves one: three, one and five, in
     either kind of layer and both shares of work.

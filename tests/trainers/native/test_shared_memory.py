@@ -40,6 +40,7 @@ CONFIG = TrainConfig(batch_size=4, learning_rate=1e-2)
         ),
     ],
 )
+@pytest.mark.by_day("layers0", "layers2", "layers4", "layers5")
 def test_tensors_in_others_memory(layers: tuple[Layer, ...], flattens: bool) -> None:
     net = Net("memory", (2, 7, 8), (*layers, Linear(out_features=10)), CrossEntropyLoss())
     operations = {row.operation for row in NativePlan(net, CONFIG, 2, 4).rows}
