@@ -167,3 +167,24 @@ def test_parts_of_a_schedule_are_refused() -> None:
 def test_scikit_learns_checks_hold_with_additions() -> None:
     results = check_estimator(MLPClassifier(weight_decay=0.01, rung="numpy:precision=fp64"), on_skip=None, on_fail=None)
     assert [each["check_name"] for each in results if each["status"] == "failed"] == []
+
+
+@pytest.mark.parametrize("rule", ["he", "glorot", "pytorch"])
+@pytest.mark.parametrize("labels", [Y, Y % 2], ids=["several", "two"])
+def test_initial_weights_follow_the_rule(rule: str, labels: np.ndarray) -> None:
+    settings: dict[str, Any] = {"max_iter": 1, "learning_rate_init": 1e-30, "alpha": 0.0, "random_state": 3}
+    theirs = MLPClassifier((64,), **settings).fit(X, labels)
+    for rung in "auto", "numpy":
+        model = MLPClassifier((64,), initial=rule, rung=rung, **settings).fit(X, labels)
+        for coef, bias, other in zip(model.coefs_, model.intercepts_, theirs.coefs_, strict=True):
+            fan_in, fan_out = coef.shape
+            deviation = {
+                "he": (2 / fan_in) ** 0.5,
+                "glorot": (2 / sum(coef.shape)) ** 0.5,
+                "pytorch": (3 * fan_in) ** -0.5,
+            }
+            assert coef.shape == other.shape and (coef != other).any()
+            assert coef.size < 1000 or abs(coef.std() / deviation[rule] - 1) < 0.1
+            assert (np.abs(bias).max() > 1e-9) == (rule == "pytorch") and fan_out == len(bias)
+    with pytest.raises(ValueError, match="'initial' parameter"):
+        made(initial="xavier").fit(X, labels)

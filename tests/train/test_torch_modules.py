@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import warpladder as wl
@@ -84,6 +85,21 @@ def test_a_runs_module_takes_samples_in_the_units_of_the_data(form):
     assert list(module.state_dict()) == list(run.params)
     again = wl.from_torch(module, data.in_shape)
     assert (again.predict(data.test_x) == run.predict(data.test_x)).all()
+
+
+@pytest.mark.parametrize("learnt", [{"label": "kind"}, {"target": ["price", "tax"]}], ids=["labels", "targets"])
+def test_the_module_of_a_table_takes_encoded_rows(learnt):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"size": rng.normal(90, 30, 120), "city": rng.choice(["Bern", "Genf"], 120)})
+    frame["kind"], frame["price"], frame["tax"] = np.where(frame["size"] > 90, "big", "small"), 3 * frame["size"], 1.0
+    frame.loc[::9, "size"], frame.loc[::5, "tax"] = np.nan, 2.0
+    data = wl.data.table(frame, drop=[] if "target" in learnt else ["price", "tax"], **learnt)
+    run = wl.train("mlp", data, wl.TrainConfig(epochs=2), rung="numpy")
+    module, raw = wl.to_torch(run), frame[["city", "size"]] if "label" in learnt else frame[["kind", "size", "city"]]
+    with torch.no_grad():
+        found = module(torch.from_numpy(run.encode(raw))).numpy()
+    assert np.allclose(found, run.outputs(raw), rtol=1e-5, atol=1e-6)
+    assert np.array_equal(run.encode(data.test_x), data.test_x) and run.encode(raw).shape[1] == data.in_shape[0]
 
 
 def test_weights_and_optimizer_go_on_from_where_torch_left_them():

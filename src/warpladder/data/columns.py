@@ -14,6 +14,9 @@ from .convert import to_numpy
 
 def is_data_frame(data: Any) -> bool:
     """True for a data frame that narwhals may read: it has columns and a shape of two axes, and is no array."""
+    # a lazy frame of polars warns that its columns are expensive
+    if hasattr(data, "collect_schema") and not hasattr(data, "shape"):
+        return False
     return hasattr(data, "columns") and not isinstance(data, np.ndarray) and len(getattr(data, "shape", ())) == 2
 
 

@@ -1,4 +1,4 @@
-"""`Additions`: parameters that scikit-learn's perceptrons lack, for layers, weight decay and learning rates."""
+"""`Additions`: parameters that scikit-learn's perceptrons lack, for layers, initial weights and learning rates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 if TYPE_CHECKING:
     from ..optimizers.schedules import Schedule
@@ -16,6 +16,7 @@ RATES: dict[str, Any] = {
     "weight_decay": [Interval(Real, 0, None, closed="left")],
     "schedule": [str, HasMethods(["rates", "described"]), None],
 }
+INITIAL: dict[str, Any] = {"initial": [StrOptions({"he", "glorot", "pytorch"}), None]}
 LAYERS: dict[str, Any] = {"dropout": [Interval(Real, 0, 1, closed="left")], "batch_norm": ["boolean"]}
 
 
@@ -33,9 +34,11 @@ class Additions:
     batch_norm: bool = False
     weight_decay: float = 0.0
     schedule: Any = None
+    initial: str | None = None
     solver: str
     alpha: float
     learning_rate: str
+    _random_state: np.random.RandomState
     _raw: tuple[np.ndarray, np.ndarray] | None = None
     _best_raw: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -52,6 +55,18 @@ class Additions:
             raise ValueError(f"schedule takes the place of learning_rate={self.learning_rate!r}: give one of them")
         if self.schedule and incremental:
             raise ValueError("schedule has max_iter epochs from the first to the last, which partial_fit does not know")
+
+    def _draw(self, rule: str, layer_units: list[int], dtype: Any) -> None:
+        """Draw initial `coefs_` and `intercepts_` by a rule, in place of scikit-learn's."""
+        from ..nets import MSELoss
+        from ..nets.params import initial
+        from .network import coefs_of, perceptron
+
+        net = perceptron(layer_units, "identity", MSELoss())
+        params = initial(net, int(self._random_state.randint(2**31 - 1)), rule).astype(dtype)
+        self.coefs_, self.intercepts_ = coefs_of(net, params, layer_units[-1])
+        self._best_coefs = [coef.copy() for coef in self.coefs_]
+        self._best_intercepts = [bias.copy() for bias in self.intercepts_]
 
     @property
     def _penalty_factor(self) -> float:

@@ -10,7 +10,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 
-from .additions import LAYERS, RATES
+from .additions import INITIAL, LAYERS, RATES
 from .perceptron import AUTO, RungPerceptron
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class MLPClassifier(RungPerceptron, Theirs):
         Above 0 solver="adam" is AdamW with this decay, as `torch.optim.AdamW` has it, and no penalty `alpha`.
     schedule : Schedule, str or None
         Schedule of the learning rate over max_iter epochs, as `wl.Cosine(warmup=1)` or "onecycle:max_lr=0.01".
+    initial : {"he", "glorot", "pytorch"} or None
+        Rule of the initial weights, as `TrainConfig(initial=...)`; None draws scikit-learn's.
 
     Attributes
     ----------
@@ -60,6 +62,7 @@ class MLPClassifier(RungPerceptron, Theirs):
         **Theirs._parameter_constraints,
         **LAYERS,
         **RATES,
+        **INITIAL,
         "rung": [str],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
@@ -96,6 +99,7 @@ class MLPClassifier(RungPerceptron, Theirs):
         batch_norm: bool = False,
         weight_decay: float = 0.0,
         schedule: Any = None,
+        initial: str | None = None,
     ) -> None:
         super().__init__(
             hidden_layer_sizes, activation, solver=solver, alpha=alpha, batch_size=batch_size,
@@ -107,6 +111,7 @@ class MLPClassifier(RungPerceptron, Theirs):
         )  # fmt: skip
         self.rung, self.class_weight = rung, class_weight
         self.dropout, self.batch_norm, self.weight_decay, self.schedule = dropout, batch_norm, weight_decay, schedule
+        self.initial = initial
 
     @property
     def _has_several_labels(self) -> bool:

@@ -41,6 +41,8 @@ class CNNClassifier(MLPClassifier):
         "auto" takes the fastest by estimate, with its start, or the name of a rung. There is no other arithmetic.
     weight_decay, schedule
         As for `MLPClassifier`.
+    initial : {"he", "glorot", "pytorch"} or None
+        Rule of the initial weights; None is "he".
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class CNNClassifier(MLPClassifier):
         class_weight: Any = None,
         weight_decay: float = 0.0,
         schedule: Any = None,
+        initial: str | None = None,
     ) -> None:
         self.layers, self.channels, self.image_shape = layers, channels, image_shape
         self.solver, self.alpha, self.batch_size = solver, alpha, batch_size
@@ -101,7 +104,7 @@ class CNNClassifier(MLPClassifier):
         self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.n_iter_no_change, self.rung, self.class_weight = n_iter_no_change, rung, class_weight
-        self.weight_decay, self.schedule = weight_decay, schedule
+        self.weight_decay, self.schedule, self.initial = weight_decay, schedule, initial
 
     def predict(self, X: Any) -> Any:
         """Class of each image, (samples,)."""
@@ -160,7 +163,7 @@ class CNNClassifier(MLPClassifier):
             raise ValueError("CNNClassifier takes one label for each image, not several")
         net = self.net_ = self._net(layer_units)
         seed = int(self._random_state.randint(2**31 - 1))
-        self.coefs_, self.intercepts_ = self._arrays(net, initial(net, seed), initial_buffers(net))
+        self.coefs_, self.intercepts_ = self._arrays(net, initial(net, seed, self.initial), initial_buffers(net))
         self._best_coefs, self._best_intercepts = ([a.copy() for a in each] for each in (self.coefs_, self.intercepts_))
 
     def _net(self, units: list[int]) -> Net:

@@ -149,9 +149,11 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
 
         return coefs_of(net, params, self.n_outputs_, buffers)
 
-    def _initialize(self, *arguments: Any) -> None:
-        super()._initialize(*arguments)
+    def _initialize(self, y: np.ndarray, layer_units: list[int], dtype: Any) -> None:
+        super()._initialize(y, layer_units, dtype)
         self._raw = self._best_raw = None
+        if self.initial is not None:
+            self._draw(self.initial, layer_units, dtype)
 
     def _factors(self) -> tuple[float, float]:
         """Ratio of scikit-learn's loss to the net's, and of the gradients."""

@@ -10,7 +10,7 @@ from sklearn.neural_network import MLPRegressor as Theirs
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .additions import LAYERS, RATES
+from .additions import INITIAL, LAYERS, RATES
 from .perceptron import AUTO, RungPerceptron
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         `delta`. The gradient is of the sum over outputs, as for scikit-learn's losses.
     delta : float
         Parameter of loss="huber".
-    rung, dropout, batch_norm, weight_decay, schedule
+    rung, dropout, batch_norm, weight_decay, schedule, initial
         As for `MLPClassifier`; loss="poisson" too is trained by scikit-learn alone.
 
     Attributes
@@ -45,6 +45,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         **Theirs._parameter_constraints,
         **LAYERS,
         **RATES,
+        **INITIAL,
         "rung": [str],
         "loss": [StrOptions({"squared_error", "poisson", "absolute_error", "huber"})],
         "delta": [Interval(Real, 0, None, closed="neither")],
@@ -83,6 +84,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         batch_norm: bool = False,
         weight_decay: float = 0.0,
         schedule: Any = None,
+        initial: str | None = None,
     ) -> None:
         super().__init__(
             loss, hidden_layer_sizes, activation, solver=solver, alpha=alpha, batch_size=batch_size,
@@ -94,6 +96,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         )  # fmt: skip
         self.rung, self.delta = rung, delta
         self.dropout, self.batch_norm, self.weight_decay, self.schedule = dropout, batch_norm, weight_decay, schedule
+        self.initial = initial
 
     def _encoded(self, y: Any) -> np.ndarray:
         y = check_array(y, ensure_2d=False, dtype=np.float64)

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, DataMark, check_free, save
+from ..checkpoint import Checkpoint, check_free, save
 from ..checkpoint.weights import check_order, of_weights, with_counts
 from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
-from ..errors.arguments import called_by_name, shown, wanted, wanted_path
+from ..errors.arguments import called_by_name, wanted, wanted_path
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .regression import r2_of
 from .restore import restore
-from .samples import as_labels, as_samples, binary_numbers, fitted, learnt_in
+from .samples import as_labels, as_samples, binary_numbers, fitted, learnt_in, mark_of
 from .scoring import binary_accuracy, goals_from_zero_to_one, probabilities, sample_losses, sigmoid, slices
 
 #: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts fast.
@@ -113,6 +113,17 @@ class Model:
             for first, last in slices(self.net, len(seen)):
                 out[first:last] = trainer.predict(seen[first:last], scale)
         return out
+
+    @called_by_name
+    def encode(self, x: Any) -> np.ndarray:
+        """Samples as the first layer gets them, (samples, *in_shape) float32: a table's rows encoded, pixels scaled.
+
+        Parameters
+        ----------
+        x : array_like
+            Samples as for `outputs`.
+        """
+        return np.asarray(pixels(*self.seen(as_samples(x, self.net, self.checkpoint.data))), np.float32)
 
     @called_by_name
     def features(self, x: Any, layer: int) -> np.ndarray:
@@ -298,18 +309,9 @@ class Model:
             raise ArgumentError(
                 f"from_state_dict wants a Net and a state_dict, got {type(net).__name__} and {type(weights).__name__}"
             )
-        if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < float("inf"):
-            raise DataError(f"scale must be a finite number above 0, got {shown(scale)}")
-        names = tuple(map(str, classes))
-        outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 0
-        if names and (len(names) != outputs or list(names) != sorted(set(names))):
-            raise DataError(
-                f"classes wants {outputs} different names in sorted order, one for each output of net "
-                f"{net.name!r}, got {len(names)}"
-            )
+        mark = mark_of(net, scale, classes)
         if optimizer is not None:
             check_order(net, weights)
-        mark = DataMark("none", 0, float(scale), {}, names)
         made = of_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}, mark)
         return Model(made if optimizer is None else from_torch(made, optimizer))
 

@@ -20,7 +20,7 @@ from ..data.tables.encoding import TableEncoding
 from ..data.tables.load import learnt_of, read_frame, samples_of
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import kind_of, listed, shown
-from ..nets import BCEWithLogitsLoss, Net
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
 
 
 def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
@@ -57,6 +57,23 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
             "give them as they were, before scaling"
         )
     return x
+
+
+def mark_of(net: Net, scale: Any, classes: Any) -> DataMark:
+    """Identity of unknown training data. scale : factor of its samples; classes : names of the net's outputs, sorted.
+
+    Raises `DataError` if the scale is no finite number above 0, or the names do not fit the net.
+    """
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < float("inf"):
+        raise DataError(f"scale must be a finite number above 0, got {shown(scale)}")
+    names = tuple(map(str, classes))
+    outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 0
+    if names and (len(names) != outputs or list(names) != sorted(set(names))):
+        raise DataError(
+            f"classes wants {outputs} different names in sorted order, one for each output of net "
+            f"{net.name!r}, got {len(names)}"
+        )
+    return DataMark("none", 0, float(scale), {}, names)
 
 
 def _rows_encoded(values: Any, encoding: TableEncoding, net: Net) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, RungError
+from ..errors import RungError
 from ..errors.arguments import called_by_name, wanted
 from ..nets import Loss, Shape
 from ..nets.torch_module import net_of_module, parameters_of
@@ -83,22 +83,16 @@ def to_torch(model: Model) -> nn.Sequential:
     -------
     torch.nn.Sequential
         Module in evaluation mode, float32, or float64 for a run in fp64. Its `state_dict` has the names of the model's.
-        If samples are scaled or standardised, a first module, "units", does it; `module[1:]` is the net alone.
+        If samples are scaled or standardised, a first module, "units", does it; `module[1:]` is the net alone. After
+        training on a table the module takes encoded rows, `model.encode(frame)`, and gives `model.outputs(frame)`.
 
     Raises
     ------
-    ArgumentError
-        The net was trained on the encoded columns of a table, which a module cannot encode.
     RungError
         PyTorch is not installed, or `torch.nn` lacks a layer of the net.
     """
     wanted("to_torch", model, Model, "a Run or a Model, as wl.train and wl.load return")
     mark = model.checkpoint.data
-    if mark.table is not None:
-        raise ArgumentError(
-            f"net {model.net.name!r} was trained on the columns of a table, which are encoded first: predict does "
-            "both, and state_dict() gives the weights"
-        )
     try:
         import torch
 

@@ -7,6 +7,7 @@ import pickle
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,16 @@ def test_a_resumed_run_repeats_its_bits(people, tmp_path):
     assert all(np.array_equal(whole.params[name], rest.params[name]) for name in whole.params)
     with pytest.raises(wl.WarpladderError, match="belongs to another run"):
         wl.train("mlp", table(people, "answer", drop=["job"]), config, resume=tmp_path / "p.safetensors")
+
+
+def test_several_frames_and_lazy_ones_are_refused(people):
+    frame = frames(people)[0]
+    for several in [frame, frame], (frame,):
+        with pytest.raises(wl.WarpladderError, match=r"wants one data frame: join several, as pandas\.concat"):
+            table(several, "answer")
+    lazy = SimpleNamespace(columns=["a"], collect_schema=list)
+    with pytest.raises(wl.WarpladderError, match=r"a data frame with rows: collect\(\) the lazy one"):
+        table(lazy, "answer")
 
 
 def frames(path: Path) -> list[Any]:

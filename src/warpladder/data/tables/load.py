@@ -147,6 +147,10 @@ def read_frame(source: Any) -> Frame:
     if isinstance(source, str):
         source = source.split(",")
     given = list(source) if isinstance(source, (list, tuple)) else [source]
+    if hasattr(source, "collect_schema"):
+        raise ArgumentError("a table wants a data frame with rows: collect() the lazy one")
+    if any(map(is_data_frame, given)):
+        raise ArgumentError("a table wants one data frame: join several, as pandas.concat or polars.concat do")
     for each in given or [None]:
         wanted("a table", each, (str, os.PathLike), "a path, a list of paths or a data frame")
     paths = [Path(each) for each in given]
