@@ -120,7 +120,7 @@ def test_convolutions(
 )
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (4, 10), (256, 10), (20, 16), (133, 17), (64, 72)])
 @pytest.mark.parametrize("after", [(), pytest.param((R,), marks=pytest.mark.slow)], ids=["", "ReLU"])
-@pytest.mark.by_day("--1-1-", "--13-3-67", "--4-10-700", "--256-10-1-1", "--20-16-67", "--133-17-67", "--64-72-700")
+@pytest.mark.by_day("--1-1-1-", "--1-1-67", "--4-10-700", "--256-10-1-1", "--133-17-67", "--64-72-700")
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, after: tuple[Layer, ...]) -> None:
     check(device, GemmLinear, (Linear(out_features=outputs), *after), (inputs,), capacity, n, True, 256)
 
@@ -251,6 +251,7 @@ def test_the_same_bits_whatever_came_before(op: type[Segment], layers: tuple[Lay
         ),  # its input gradient computes all classes at once
     ],
 )
+@pytest.mark.by_day("layers0-in_shape0-1", "layers1-in_shape1-132", "layers2-in_shape2-132", "layers3")
 def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, ...], in_shape: Shape) -> None:
     """The same bits as when the gradient is relu_output in a pass of its own, below the op and above it."""
     device, n = sized(multiprocessors), 3

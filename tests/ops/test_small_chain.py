@@ -263,6 +263,7 @@ def test_each_pass_finds_its_weights(widths: tuple[int, ...], shared: int, has_d
 
 
 @pytest.mark.parametrize("samples", [1, 2, 4, 8])
+@pytest.mark.by_day("1", "8")
 def test_each_number_of_samples_of_a_block(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpladder.ops.small_chain.plan.SAMPLES", (samples,))
     fastest.cache_clear()

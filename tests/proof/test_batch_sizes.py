@@ -47,6 +47,7 @@ HONEST = [
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
 @pytest.mark.parametrize(("name", "batch"), HONEST)
+@pytest.mark.by_day("softmax", "mlp10-None")
 def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, seed: int) -> None:
     verdicts = list(honest(Shared(*sized(name, DIGITS, batch), DIGITS, seed), ["numpy", "native"]))
     assert len(verdicts) == 2
@@ -77,7 +78,7 @@ def test_an_autoencoder_of_large_images_can_be_judged_at_zero_weights() -> None:
 
 @pytest.mark.parametrize("batch", SOME)
 @pytest.mark.parametrize("name", ["softmax", "mlp", "mlp10", "cnn"])
-@pytest.mark.by_day("softmax-4096", "mlp10-4096", "cnn-None")
+@pytest.mark.by_day("softmax-4096", "mlp10-4096", "mlp10-None")
 def test_a_fault_that_shrinks_with_the_batch_is_still_seen(name: str, batch: int | None) -> None:
     if name == "cnn" and batch is not None and batch > 1024:
         pytest.skip("the sweep of the nightly run has it: ten thousand images take a convolution a minute")

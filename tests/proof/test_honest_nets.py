@@ -88,6 +88,7 @@ def test_a_sign_by_comparisons_is_honest() -> None:
 
 @pytest.mark.parametrize("loss", [L1Loss(), HuberLoss(delta=0.1)], ids=["L1", "Huber"])
 @pytest.mark.parametrize("inputs", [3, 10])
+@pytest.mark.by_day("3-L1", "10-Huber")
 def test_slopes_of_one_size_are_judged_in_large_batches(loss: Loss, inputs: int) -> None:
     """All batches have thousands of equal terms."""
     net = Net("cut", (inputs,), (Linear(out_features=5), ReLU(), Linear(out_features=6)), loss)

@@ -149,6 +149,7 @@ def test_drawn_nets(drawn: Case) -> None:
     ids=lambda optimizer: type(optimizer).__name__,
 )
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+@pytest.mark.by_day("softmax", "mlp", "cnn", "autoencoder-AdamW")
 def test_the_zoo(net: Net, optimizer: SGD | Adam | AdamW) -> None:
     config = TrainConfig(
         batch_size=3, optimizer=replace(optimizer, weight_decay=1e-2), schedule=Cosine(warmup=1), clip_value=0.1

@@ -136,7 +136,7 @@ def test_who_cannot_leave_a_loss_out_says_so(name: str) -> None:
     ids=lambda rung: rung.name,
 )
 @pytest.mark.usefixtures("cases_once")
-@pytest.mark.by_day("numpy", "native", "naive-emulated", "torch")
+@pytest.mark.by_day("native", "naive-emulated", "torch")
 def test_rungs_are_proven_in_both_kinds_of_epoch(rung: Rung) -> None:
     config = TrainConfig(batch_size=4, optimizer=AdamW(), schedule=Cosine(warmup=1), clip_value=5.0, loss_every=2)
     if reason := rung.unsupported(nets.mlp10((1, 8, 8)), config):

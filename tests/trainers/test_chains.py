@@ -96,6 +96,7 @@ def test_each_parameter_is_updated_once(device: Device, numbers: tuple[int, ...]
 
 
 @pytest.mark.parametrize("numbers", [(0,), (2,), (0, 2, 4)], ids=str)
+@pytest.mark.by_day("(2,)", "(0, 2, 4)")
 def test_a_segment_that_updates_itself_is_proven(device: Device, numbers: tuple[int, ...]) -> None:
     verdict = verify(
         lambda net, config, state: KernelTrainer(net, config, state, device, updating(*numbers), "resident"), NET, CONFIG
@@ -143,6 +144,7 @@ TABLES = {"naive": naive.TABLE, "tiled": tiled.TABLE, "gemm": gemm.TABLE, "graph
 
 
 @pytest.mark.parametrize(("table", "net"), PREDICTING, ids=[f"{table}-{net.name}" for table, net in PREDICTING])
+@pytest.mark.by_day("images", "softmax", "naive-mlp10", "graph-mlp10")
 def test_it_predicts_the_same_bits_whenever_it_is_asked(device: Device, table: str, net: Net) -> None:
     """Before a training set is loaded, after it, in the middle of an epoch; and training goes on as if nobody had
     asked.

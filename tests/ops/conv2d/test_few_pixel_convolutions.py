@@ -80,6 +80,7 @@ def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, name: str,
 
 
 @pytest.mark.parametrize("processors", [1, 132])
+@pytest.mark.by_day("132")
 def test_blocks_of_any_width(processors: int) -> None:
     """On one multiprocessor the widest blocks, on many the narrowest that are enough."""
     some = EmulatedDevice()

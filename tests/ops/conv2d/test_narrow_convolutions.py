@@ -55,7 +55,7 @@ def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
         for precision in PRECISIONS
     ],
 )
-@pytest.mark.by_day("cnn's-pool-fp32", "one-pool-fp32", "far-pool-fp32")
+@pytest.mark.by_day("one-pool-fp32", "far-pool-fp32")
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, name: str, pool: bool, precision: str) -> None:
     for kind in KINDS if precision != "bf16" else ("normal", "positive"):
         for offset in (0, 1):

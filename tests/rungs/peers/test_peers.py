@@ -362,6 +362,7 @@ def test_settings_of_one_rule_share_jax_s_programs() -> None:
     "setting",
     ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), pytest.param("full", marks=pytest.mark.slow)],
 )
+@pytest.mark.by_day("plain-torch]", "plain-graph]", "sklearn", "jax")
 def test_proof(peer: Rung, setting: str) -> None:
     """The proof that a climb asks for before it times anything."""
     net = small(peer)

@@ -262,6 +262,7 @@ def test_many_classes() -> None:
     ],
     ids=["squares", "windows"],
 )
+@pytest.mark.by_day("windows")
 def test_pixels_are_turned_and_pooled_in_whole_vectors_and_what_is_left(
     shape: tuple[int, ...], layers: tuple[Layer, ...]
 ) -> None:
