@@ -89,6 +89,7 @@ def test_the_share_is_what_is_left_by_a_head_outside_of_tensor_cores() -> None:
 
 
 @pytest.mark.parametrize(("size", "outputs", "outside"), [(12, 32, (6,)), (28, 8, (6,)), (28, 32, (0, 6))])
+@pytest.mark.by_day("28-")
 def test_a_first_convolution_of_few_terms_stays_outside_where_it_is_small(
     size: int, outputs: int, outside: tuple[int, ...]
 ) -> None:

@@ -123,6 +123,7 @@ def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> N
 
 
 @pytest.mark.parametrize(("precision", "seed"), [("bf16", 34), ("bf16", 39), ("fp16", 13), ("tf32", 9)])
+@pytest.mark.by_day("bf16-39", "fp16-13")
 def test_a_sample_is_not_predicted_alone_for_one_lucky_witness(precision: str, seed: int) -> None:
     """With these seeds honest rounding was refused: samples were chosen by the size of all outputs, and judged by that
     of the chosen ones.

@@ -586,6 +586,7 @@ def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type()
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5])
+@pytest.mark.by_day("2", "5")
 def test_orders_cannot_be_mistaken_for_others_even_where_there_are_few(batch: int) -> None:
     net, config = SQUARE, TrainConfig(batch_size=batch)
     for seed in range(5):

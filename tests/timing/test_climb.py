@@ -1091,6 +1091,7 @@ def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epoch
 
 
 @pytest.mark.parametrize("flops", [0, -5, 2.5, True, None, 10**400])
+@pytest.mark.by_day("None", "-5", "2.5")
 def test_a_rung_that_does_not_say_its_flops_is_refused_and_the_climb_goes_on(net, data, flops):
     class Vague(Wrapped):
         def flops(self):
