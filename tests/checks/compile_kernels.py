@@ -98,6 +98,15 @@ WINDOWS = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
+#: A convolution of many channels, by warpgroup products on Hopper.
+BROAD = Net(
+    "broad", (3, 12, 12),
+    (
+        Conv2d(out_channels=64, kernel_size=3, padding=1), ReLU(), Conv2d(out_channels=128, kernel_size=5, padding=2),
+        ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=10),
+    ),
+    CrossEntropyLoss(),
+)  # fmt: skip
 #: First convolutions by samples: a stride and a border, pools before and after activations, odd images.
 FRONT = Net(
     "front", (3, 21, 19),
@@ -108,7 +117,7 @@ FRONT = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
-OTHERS = {"graph": (*CHAINS, FRONT), "tensor": (WINDOWS,)}
+OTHERS = {"graph": (*CHAINS, FRONT), "tensor": (WINDOWS, BROAD)}
 
 #: Narrow chains for large batches, of bytes and of floats: most inputs, most outputs, tiles of each shape.
 MANY = 2_000

@@ -104,7 +104,7 @@ def _convolution(outputs: int) -> tuple[Conv2d, ReLU]:
 
 #: Nets whose convolutions are wide enough for products of warpgroups on Hopper, with batches that keep half of its
 #: multiprocessors busy: net, batch, samples. An autoencoder, with an upsampled last layer of few outputs; and a slight
-#: first layer that packs its pixels for the one behind it.
+#: first layer that packs its pixels for the one behind it; and a window of 5 x 5.
 WIDE: tuple[tuple[Net, int, int], ...] = (
     (
         Net(
@@ -118,6 +118,16 @@ WIDE: tuple[tuple[Net, int, int], ...] = (
         ),
         132,
         150,
+    ),
+    (
+        Net(
+            "broad",
+            (3, 12, 12),
+            (*_convolution(64), Conv2d(out_channels=128, kernel_size=5, padding=2), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=10)),
+            CrossEntropyLoss(),
+        ),
+        66,
+        70,
     ),
     (Net("wide pair", (3, 32, 32), (*_convolution(64), *_convolution(128), Flatten(), Linear(out_features=10)), CrossEntropyLoss()), 9, 13),
 )  # fmt: skip

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
 import numpy as np
 from kernel_tools import Runs
 from narrow_convolutions import Found
@@ -34,13 +38,37 @@ SHAPES: dict[str, tuple[Conv2d, Shape, int]] = {
     "elevens": (conv(20, 11, 1, 5), (36, 5, 12), 2),
     "elevens, strided": (conv(17, 11, 2, 4), (40, 13, 11), 2),
 }
+#: Layers of enough channels for warpgroup products, likewise.
+WIDE_SHAPES: dict[str, tuple[Conv2d, Shape, int]] = {
+    "strided": (conv(40, 3, 2, 1), (33, 9, 8), 3),
+    "fives": (conv(70, 5, 1, 2), (30, 8, 9), 3),
+    "pixel": (conv(130, 1), (64, 5, 6), 3),
+    "sevens": (conv(66, 7, 3, 3), (24, 14, 13), 2),
+    "planes": (conv(48, 3, 1, 1), (100, 6, 7), 5),
+}
+
+
+@contextmanager
+def passes(kind: type[implicit.ImplicitPass]) -> Iterator[None]:
+    """Context in which y and dx of every implicit GEMM are by one kind of launcher."""
+    with mock.patch.object(implicit, "conv_pass", kind):
+        yield
 
 
 class EditedImplicit(Edited):
     """The emulator, where the kernels of implicit GEMMs, or their headers, read otherwise."""
 
-    paths = (implicit.SOURCE, implicit.PACK, implicit.WEIGHTS)
-    headers = ("tap.cuh", "implicit.cuh", "channels.cuh", "narrow.cuh", "halves.cuh", "tensor_panels.cuh")
+    paths = (implicit.SOURCE, implicit.WIDE, implicit.PACK, implicit.WEIGHTS)
+    headers = (
+        "tap.cuh",
+        "flat.cuh",
+        "out.cuh",
+        "implicit.cuh",
+        "channels.cuh",
+        "narrow.cuh",
+        "halves.cuh",
+        "tensor_panels.cuh",
+    )
 
 
 def computed(
@@ -89,11 +117,15 @@ def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> fl
 
 def kernel_runs() -> Runs:
     """Cases for tests/support/kernel_cases.py."""
-    for name, precision in (("strided", "fp32"), ("few", "bf16")):
+    for name, precision, wide in (("strided", "fp32", False), ("few", "bf16", False), ("strided", "bf16", True)):
 
-        def run(device: Device, name: str = name, precision: str = precision) -> set[str]:
-            prove(device, Asked(*SHAPES[name], precision), pool=True)
-            return {"pack_implicit", "convolve_implicit", "correlate_implicit", "finish_weights"}
+        def run(device: Device, name: str = name, precision: str = precision, wide: bool = wide) -> set[str]:
+            with passes(implicit.WidePass if wide else implicit.ImplicitPass):
+                prove(device, Asked(*SHAPES[name], precision), pool=True)
+            product = "convolve_wide" if wide else "convolve_implicit"
+            return {"pack_implicit", product, "correlate_implicit", "finish_weights"}
 
         layer, image, _ = SHAPES[name]
-        yield f"{layer.out_channels} outputs of {'x'.join(map(str, image))}, stride {layer.stride}, in {precision}", run
+        how = " by warpgroups" if wide else ""
+        size = "x".join(map(str, image))
+        yield f"{layer.out_channels} outputs of {size}, stride {layer.stride}, in {precision}{how}", run

@@ -13,7 +13,7 @@ Place = tuple[str, int]
 #: Usual remedy of each kind of fault, in a sentence.
 HINTS = {
     "race": "put __syncthreads() between the two lines, or make the access atomic; between blocks only an atomic or a "
-    "second launch helps, and in code of one warp alone __syncwarp() is enough.",
+    "second launch helps.",
     "unfinished copy": "commit the copy, wait for its group (wait_for_copies<0> waits for all) and then put "
     "__syncthreads(), before any thread reads the copied data.",
     "barrier": "every thread of the block must come to the same __syncthreads(): take it out of the if, and let idle "
@@ -62,8 +62,6 @@ HINTS = {
     "division by zero": "print the divisor, or check it on the host.",
     "copy": "compare the sizes in bytes on both sides, and the direction: cudaMemcpy(target, source, bytes, kind).",
     "bytes": "multiply the number of elements by sizeof of one.",
-    "device variable": "cudaMemcpyFromSymbol(&value, name, sizeof value) reads it, cudaMemcpyToSymbol sets it, and "
-    "cudaGetSymbolAddress gives a pointer for a kernel.",
     "host pointer": "allocate with cudaMalloc, fill by cudaMemcpy, and give the kernel that pointer.",
     "device memory": "copy with cudaMemcpy to memory of the host first, or allocate with cudaMallocManaged.",
     "not arrived": "call cudaDeviceSynchronize(), or cudaStreamSynchronize(stream), before the host reads or changes "
@@ -125,10 +123,6 @@ class Outcome:
 
 #: Remedies of faults of whole programs that have the kind of another fault, by a part of the message.
 _HINTS_OF_PROGRAMS = {
-    " of a local variable that is no more: ": "a local variable ends with its thread or its function: keep what others "
-    "read later in an array of the device.",
-    " orders these lanes of one warp: volatile does not": "add by __shfl_down_sync, or call __syncwarp() after each "
-    "read and each store of every line like these: float v = s[t] + s[t + 16]; __syncwarp(); s[t] = v; __syncwarp();",
     " was freed at ": "free the memory after the last launch or copy that uses it.",
     " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
     "be copied too: store the address that cudaMalloc gave, not the host's.",
@@ -193,7 +187,7 @@ def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[st
                 if known and mode == "fast" and consequence:
                     remarks.append(f"The fast mode shows it: {problem.message}")
                 else:
-                    add(problems, problem)
+                    _add(problems, problem)
     if unfilled and "check" not in entries:
         names = ", ".join(dict.fromkeys(unfilled))
         remarks.append(f"No value was given for __constant__ {names}, and only the check mode sees whether it is read")
@@ -219,7 +213,7 @@ def _problem(entry: Mapping[str, Any], mode: str) -> Problem:
     return Problem(kind, message, places, entry["array"], entry["kernel"], entry["launch"], (seen,))
 
 
-def add(problems: list[Problem], new: Problem) -> None:
+def _add(problems: list[Problem], new: Problem) -> None:
     """Append a fault, or increase the count of an equal one: with the same lines, or with a common line in another
     mode.
     """

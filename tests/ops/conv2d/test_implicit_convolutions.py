@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from implicit_convolutions import PRECISIONS, SHAPES, EditedImplicit, computed, prove
+from implicit_convolutions import PRECISIONS, SHAPES, EditedImplicit, computed, passes, prove
 from narrow_convolutions import prove_relus_and_zeros, spread
 from tensor_convolutions import KINDS, Asked, drawn
 from tensor_tools import IN_BF16
@@ -14,6 +16,7 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ops.conv2d.problem import ConvWindow
 from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
+from warpladder.ops.conv2d.tensor.implicit.implicit import ImplicitPass
 from warpladder.ops.conv2d.tensor.implicit.plan import ImplicitProblem, ImplicitShape
 from warpladder.ops.conv2d.tensor.implicit.plan_weights import ImplicitCorrelate
 from warpladder.ops.cost.plans import best
@@ -26,6 +29,12 @@ slow, nightly = pytest.mark.slow, pytest.mark.nightly
 @pytest.fixture(scope="module")
 def device() -> EmulatedDevice:
     return EmulatedDevice()
+
+
+@pytest.fixture(autouse=True)
+def implicit() -> Iterator[None]:
+    with passes(ImplicitPass):
+        yield
 
 
 def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:

@@ -183,7 +183,7 @@ OTHER_KERNELS = {
 #: Files of kernels that multiply on tensor cores.
 MULTIPLYING = (
     "product.cu", "warpgroups.cu", "warpgroup_weights.cu", "shifted.cu", "shifted_gradient.cu", "first.cu", "first_weights.cu",
-    "narrow.cu", "narrow_weights.cu", "few_pixels.cu", "few_pixels_weights.cu", "implicit.cu", "implicit_weights.cu",
+    "narrow.cu", "narrow_weights.cu", "few_pixels.cu", "few_pixels_weights.cu", "implicit.cu", "implicit_wide.cu", "implicit_weights.cu",
 )  # fmt: skip
 #: Of a first layer with sums of 32 terms at most, and few FLOPs beside the others': which of y and dw they compute.
 FEW = {"convolve_few", "correlate_rows", "correlate_few_images"}

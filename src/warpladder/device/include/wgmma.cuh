@@ -35,11 +35,13 @@ __device__ __forceinline__ unsigned long long address_in_shared(const void* addr
 
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define SUMS_32 SIXTEEN(0)
 #define SUMS_64 SIXTEEN(0), SIXTEEN(16)
 #define SUMS_128 SUMS_64, SIXTEEN(32), SIXTEEN(48)
 #define SUMS_256 SUMS_128, SIXTEEN(64), SIXTEEN(80), SIXTEEN(96), SIXTEEN(112)
+#define NAMES_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define NAMES_64                                                                                                       \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
+    NAMES_32 ", "                                                                                                      \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define NAMES_128                                                                                                      \
     NAMES_64 ", "                                                                                                      \
@@ -53,9 +55,11 @@ __device__ __forceinline__ unsigned long long address_in_shared(const void* addr
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 // Names of the descriptors, and of the number that is 1 to add to D, 0 to begin it
+#define A_B_32 "%16, %17"
 #define A_B_64 "%32, %33"
 #define A_B_128 "%64, %65"
 #define A_B_256 "%128, %129"
+#define MORE_32 "%18"
 #define MORE_64 "%34"
 #define MORE_128 "%66"
 #define MORE_256 "%130"
@@ -92,12 +96,14 @@ WGMMA(wgmma_bf16, 128, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
 WGMMA(wgmma_bf16, 256, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
 WGMMA(wgmma_bf16_down, 64, bfloat16, "k16.f32.bf16.bf16", ", 1, 1", 3)
 WGMMA(wgmma_bf16_down, 128, bfloat16, "k16.f32.bf16.bf16", ", 1, 1", 3)
+WGMMA(wgmma_bf16_along, 32, bfloat16, "k16.f32.bf16.bf16", ", 0, 0", 0)
 WGMMA(wgmma_bf16_along, 64, bfloat16, "k16.f32.bf16.bf16", ", 0, 0", 0)
 WGMMA(wgmma_bf16_along, 128, bfloat16, "k16.f32.bf16.bf16", ", 0, 0", 0)
 WGMMA(wgmma_half, 64, half, "k16.f32.f16.f16", ", 0, 1", 1)
 WGMMA(wgmma_half, 128, half, "k16.f32.f16.f16", ", 0, 1", 1)
 WGMMA(wgmma_half_down, 64, half, "k16.f32.f16.f16", ", 1, 1", 3)
 WGMMA(wgmma_half_down, 128, half, "k16.f32.f16.f16", ", 1, 1", 3)
+WGMMA(wgmma_half_along, 32, half, "k16.f32.f16.f16", ", 0, 0", 0)
 WGMMA(wgmma_half_along, 64, half, "k16.f32.f16.f16", ", 0, 0", 0)
 WGMMA(wgmma_half_along, 128, half, "k16.f32.f16.f16", ", 0, 0", 0)
 WGMMA(wgmma_tf32, 64, tf32, "k8.f32.tf32.tf32", "", 0)
@@ -106,7 +112,8 @@ WGMMA(wgmma_tf32, 256, tf32, "k8.f32.tf32.tf32", "", 0)
 #undef WGMMA
 
 // A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, in units of 16 bytes;
-// 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
+// 62-63 the swizzle, 1 of 128 bytes, 2 of 64, 0 of none: then eight rows of 16 bytes follow each other, the next eight
+// are a stride later, and the next 16 bytes of the terms a leading offset.
 __device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride,
     unsigned swizzle = 1) {
     return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16

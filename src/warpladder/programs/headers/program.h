@@ -22,7 +22,6 @@
 
 #undef lerp
 #include "emulator.h"
-#include "simd.h"
 
 #undef printf        // the C library's, for the host and for kernels
 #undef clock
@@ -52,3 +51,5 @@ template <class A, class B> unsigned umax(A a, B b) { return unsigned(a) < unsig
 #include "graph_nodes.h"
 #include "more.h"
 #include "clusters.h"
+
+EMU_HEAP_OPERATORS

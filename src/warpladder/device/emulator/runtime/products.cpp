@@ -27,7 +27,7 @@ static Products& products_of(Thread& me, const char* file, int line) {
     worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), std::move(places)});
 }
 
-// A factor in shared memory, from its descriptor: rows of 128 or 64 bytes, with swizzled pieces of 16.
+// A factor in shared memory, from its descriptor: rows of 128 or 64 bytes, with swizzled pieces of 16; or of 16 bytes.
 struct Factor {
     uint64_t start, leading, stride;
     unsigned row;   // bytes of a row
@@ -35,10 +35,13 @@ struct Factor {
     unsigned size;  // bytes of a number
 
     Factor(uint64_t bits, bool down_, unsigned size_) : start((bits & 0x3fff) << 4),
-        leading((bits >> 16 & 0x3fff) << 4), stride((bits >> 32 & 0x3fff) << 4), row(bits >> 62 == 1 ? 128 : 64),
-        down(down_), size(size_) {}
+        leading((bits >> 16 & 0x3fff) << 4), stride((bits >> 32 & 0x3fff) << 4),
+        row(bits >> 62 == 1 ? 128 : bits >> 62 == 2 ? 64 : 16), down(down_), size(size_) {}
     // Offset in the block's shared memory of a term of a row of A, or of a column of B.
     unsigned at(unsigned line, unsigned term) const {
+        if (row == 16)  // eight rows of 16 bytes
+            return unsigned(down ? start + line / 8 * stride + line % 8 * size + term / 8 * leading + term % 8 * 16
+                : start + line / 8 * stride + line % 8 * 16 + term * size / 16 * leading + term * size % 16);
         uint64_t offset = down ? start + line / 64 * leading + term / 8 * stride + term % 8 * 128 + line % 64 * size
             : start + line / 8 * stride + line % 8 * row + term * size;
         return row == 128 ? swizzled(unsigned(offset)) : unsigned(offset ^ (offset >> 3 & 0x30));
@@ -170,10 +173,10 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
     Block& block = block_of(me);
     Products& mine = products_of(me, file, line);
     Product product{d, a, b, columns, kind, (turned & 2) != 0, (turned & 1) != 0, add != 0, file, line};
-    auto known = [](uint64_t bits, bool down) { return bits >> 62 == 1 || (bits >> 62 == 2 && !down); };
+    auto known = [](uint64_t bits, bool down) { return bits >> 62 < 2 || (bits >> 62 == 2 && !down); };
     if (!known(a, product.turned_a) || !known(b, product.turned))
         refuse_products(me, "warpgroup", "calls wgmma at {0} with a descriptor of another swizzle: the emulator has "
-            "those of 128 bytes and, for terms along the rows, of 64", {{file, line}});
+            "those of 128 bytes, none and, for terms along the rows, of 64", {{file, line}});
     if (!mine.fenced)
         refuse_products(me, "wgmma fence",
             "calls wgmma at {0} with sums that it has touched since the last wgmma_begin, or "

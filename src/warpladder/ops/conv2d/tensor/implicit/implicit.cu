@@ -8,7 +8,7 @@
 // rectangle of q.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
-#include "implicit.cuh"
+#include "out.cuh"
 #include "tap.cuh"
 
 // of a patch's rows, or of the halo in shared memory: columns of a parity (modulo STEP) lie next to each other, so that
@@ -49,9 +49,8 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
     // in units of 16 bytes: the weights of a box of taps, and the pixels, of a stage
     constexpr int WEIGHTS = TOGETHER * BOX * PANEL, PIXELS = TOGETHER * BROUGHT * STRIDE,
         BUFFERS = STAGES * BOXES > 1 ? 2 : 1, HALVES = STAGES > 1 ? 2 : 1, STAGED = BUFFERS * WEIGHTS + HALVES * PIXELS;
-    // images of written pixels in shared memory, in floats
-    constexpr int OUT_ROWS = ROWS * SIDE, OUT_COLUMNS = COLUMNS * SIDE, OUT = IMAGES * OUT_ROWS * OUT_COLUMNS,
-        OUT_PITCH = over(OUT, 16) * 16 + 4;
+    constexpr int OUT_ROWS = ROWS * SIDE, OUT_COLUMNS = COLUMNS * SIDE;
+    using Out = RectangleOut<POOL, O, OH, OW, IMAGES, OUT_ROWS, OUT_COLUMNS, BN, DEEP, THREADS>;
     static_assert(COUNT <= BM && NT % 2 == 0 && BN % (8 * ACROSS) == 0);
     // windows of a pool that the halo touches, if they are brought
     constexpr bool WINDOWS = GRADIENT == POOLED;
@@ -257,74 +256,16 @@ __global__ void __launch_bounds__(32 * UPON * ACROSS * DEEP, 1) convolve_implici
                 const int pixel = m0 + 16 * i + 8 * half + g, image = pixel / (ROWS * COLUMNS),
                     row = pixel / COLUMNS % ROWS, column = pixel % COLUMNS;
                 float* to = sums + (image * OUT_ROWS + row * SIDE + b0) * OUT_COLUMNS + column * SIDE + b1
-                    + (deep * BN + n0 + 2 * t) * OUT_PITCH;
+                    + (deep * BN + n0 + 2 * t) * Out::PITCH;
                 if (pixel < COUNT)
 #pragma unroll
                     for (int j = 0; j < NT; ++j)
 #pragma unroll
-                        for (int l = 0; l < 2; ++l) to[(8 * j + l) * OUT_PITCH] = sum[i][j][2 * half + l];
+                        for (int l = 0; l < 2; ++l) to[(8 * j + l) * Out::PITCH] = sum[i][j][2 * half + l];
             }
     }
     __syncthreads();
 
-    // Numbers, or windows, of the rectangle go out in the order of memory; V numbers at a time, and PER times that are
-    // on their way together.
-    constexpr int UNIT = POOL ? 2 : 1, LINES = OUT_ROWS / UNIT, LINE = OUT_COLUMNS / UNIT, Y_ROWS = OH / UNIT,
-        Y_COLUMNS = OW / UNIT, V = !POOL && LINE % 4 == 0 && Y_COLUMNS % 4 == 0 ? 4 : 1, PER = V == 4 ? 4 : 8,
-        EVERY = IMAGES * LINES * LINE / V;
-    const bool wide = V == 4 && (reinterpret_cast<size_t>(y) | reinterpret_cast<size_t>(relu_mask)) % 16 == 0;
-    y += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
-    if (POOL && argmax != nullptr) argmax += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
-    if (relu_mask != nullptr) relu_mask += static_cast<long long>(image0) * (O * Y_ROWS * Y_COLUMNS);
-    const auto whole = [&](const float* from) {  // the sum of all of DEEP
-        float sum = from[0];
-#pragma unroll
-        for (int d = 1; d < DEEP; ++d) sum += from[d * BN * OUT_PITCH];
-        return sum;
-    };
-#pragma unroll 1
-    for (int first = threadIdx.x; first < BN * EVERY; first += THREADS * PER) {
-        int target[PER];
-        float4 under[PER];
-#pragma unroll
-        for (int e = 0; e < PER; ++e) {
-            const int i = first + e * THREADS, output = i / EVERY, at = i % EVERY * V, image = at / (LINES * LINE),
-                y_row = row0 * SIDE / UNIT + at / LINE % LINES, y_column = column0 * SIDE / UNIT + at % LINE;
-            const bool there = i < BN * EVERY && o0 + output < O && image0 + image < n && y_row < Y_ROWS
-                && y_column < Y_COLUMNS;
-            target[e] = there ? ((image * O + o0 + output) * Y_ROWS + y_row) * Y_COLUMNS + y_column : -1;
-        }
-        if (relu_mask != nullptr)
-#pragma unroll
-            for (int e = 0; e < PER; ++e) under[e] = load_four(relu_mask + max(target[e], 0), V, wide);
-#pragma unroll
-        for (int e = 0; e < PER; ++e) {
-            if (target[e] < 0) continue;
-            const int i = first + e * THREADS, output = i / EVERY, at = i % EVERY * V, image = at / (LINES * LINE),
-                row = at / LINE % LINES, column = at % LINE;
-            const float* from = sums + output * OUT_PITCH + (image * OUT_ROWS + row * UNIT) * OUT_COLUMNS
-                + column * UNIT;
-            const float scale = ends[output], add = ends[BN + output];
-            if constexpr (POOL) {
-                const float four[4] = {fmaf(whole(from), scale, add), fmaf(whole(from + 1), scale, add),
-                    fmaf(whole(from + OUT_COLUMNS), scale, add), fmaf(whole(from + OUT_COLUMNS + 1), scale, add)};
-                store_best(best_of(four), y, argmax, target[e]);
-            } else {
-                const auto finish = [&](float sum, float mask) {
-                    const float value = fmaf(sum, scale, add);
-                    return (has_relu && value < 0.0f) || (relu_mask != nullptr && !(mask > 0.0f)) ? 0.0f : value;
-                };  // NaN passes
-                if constexpr (V == 4) {
-                    float4 four = *reinterpret_cast<const float4*>(from);
-#pragma unroll
-                    for (int d = 1; d < DEEP; ++d)
-                        four = four + *reinterpret_cast<const float4*>(from + d * BN * OUT_PITCH);
-                    store_four(y + target[e], make_float4(finish(four.x, under[e].x), finish(four.y, under[e].y),
-                        finish(four.z, under[e].z), finish(four.w, under[e].w)), V, wide);
-                } else {
-                    y[target[e]] = finish(whole(from), under[e].x);
-                }
-            }
-        }
-    }
+    const Out out{sums, ends, relu_mask, n, has_relu};
+    out.write(y, argmax, Corner{image0, row0 * SIDE, column0 * SIDE}, o0);
 }

@@ -9,29 +9,47 @@ from ....cost.plans import Planner, best
 from ....engine.kernels import Launches, OnDevice, ceil_div
 from ....engine.segments import Segment
 from ...gradients import Gradients, finish
-from ..algorithm import ConvAlgorithm, ConvProblem
+from ..algorithm import ConvAlgorithm, ConvProblem, has_wgmma
 from ..formats import HALF_FORMATS, FactorFormat
-from .plan import ImplicitProblem, ImplicitShape
+from .plan import ImplicitProblem, ImplicitShape, ImplicitTile
 from .plan_weights import CorrelateTile, ImplicitCorrelate
+from .plan_wide import WideProblem, WideTile
 
 SOURCE = Path(__file__).with_name("implicit.cu")
+WIDE = Path(__file__).with_name("implicit_wide.cu")
 PACK = Path(__file__).with_name("implicit_pack.cu")
 WEIGHTS = Path(__file__).with_name("implicit_weights.cu")
 #: Threads of a block of implicit_pack.cu.
 PACKING = 256
+#: Cycles of `convolve_implicit` next to its model's, at least, where channels are many (docs/notes/tensor-conv2d.md).
+NARROW = 1.04
 #: How a gradient is stored, by its other array: as is, with a ReLU's output, or with a pool's argmax indices.
 STORED, MASKED, POOLED = range(3)
 #: How a gradient is stored, and its other array.
 Stored = tuple[int, Array | None]
+#: Tile of a block, the grid, and bytes of shared memory.
+Planned = tuple[ImplicitTile | WideTile, tuple[int, int], int]
 
 
 class ImplicitPass:
     """Launcher of y of a convolution, or of its dx, for up to `capacity` images; `owner` holds scratch memory."""
 
+    source, kernel, chunked = SOURCE, "convolve_implicit", False
+
     def __init__(self, owner: OnDevice, shape: ImplicitShape, capacity: int, kind: FactorFormat) -> None:
         self.device, self.shape, self.kind = owner.device, shape, kind
-        self.bn = best(ImplicitProblem(capacity, shape, kind, owner.device.limits)).bn
+        self.bn = self.planned(capacity, None)[0].bn
         self.packed = owner.scratch((shape.packed(self.bn, kind) // 4,), np.uint32)
+
+    def planned(self, n: int, bn: int | None) -> Planned:
+        """Plan of n images, with bn outputs of a block if it is not None."""
+        problem = ImplicitProblem(n, self.shape, self.kind, self.device.limits, bn)
+        return (tile := best(problem)), problem.blocks(tile), problem.shared(tile)
+
+    @property
+    def shape_numbers(self) -> tuple[int, ...]:
+        """Template arguments before a gradient's kind."""
+        return int(self.shape.back), int(self.shape.few)
 
     def launch(
         self, n: int, x: Array, other: Stored, y: Array, bias: Array | None = None, relu: bool = False,
@@ -42,15 +60,38 @@ class ImplicitPass:
         other : how x is stored, STORED, MASKED or POOLED, and its other array.
         mask : array of y's shape; y is 0 where mask is not above 0. None for no mask.
         """
-        shape, problem = self.shape, ImplicitProblem(n, self.shape, self.kind, self.device.limits, self.bn)
-        tile, (gradient, second) = best(problem), other
-        numbers = int(shape.back), int(shape.few), gradient, int(shape.pool), *shape.read, *shape.written
-        name = f"convolve_implicit<{self.kind.name}, {', '.join(map(str, (*numbers, *shape.window, *tile)))}>"
+        shape, (gradient, second) = self.shape, other
+        tile, grid, shared = self.planned(n, self.bn)
+        numbers = *self.shape_numbers, gradient, int(shape.pool), *shape.read, *shape.written
+        name = f"{self.kernel}<{self.kind.name}, {', '.join(map(str, (*numbers, *shape.window, *tile)))}>"
         masks, pools = second if gradient == MASKED else None, second if gradient == POOLED else None
         arrays = x, masks, pools, self.packed, bias, mask, y, argmax
-        block, shared = 32 * tile.warps, problem.shared(tile)
-        kernel = self.device.kernel(SOURCE, name)
-        return kernel.bind(problem.blocks(tile), block, *arrays, n, int(relu), shared=shared)
+        kernel = self.device.kernel(self.source, name)
+        return kernel.bind(grid, 32 * tile.warps, *arrays, n, int(relu), shared=shared)
+
+
+class WidePass(ImplicitPass):
+    """Launcher of y or dx by warpgroup products, for many channels."""
+
+    source, kernel, chunked = WIDE, "convolve_wide", True
+
+    def planned(self, n: int, bn: int | None) -> Planned:
+        problem = WideProblem(n, self.shape, self.kind, self.device.limits, bn)
+        return (tile := best(problem)), problem.blocks(tile), problem.shared(tile)
+
+    @property
+    def shape_numbers(self) -> tuple[int, ...]:
+        return (int(self.shape.back),)
+
+
+def conv_pass(owner: OnDevice, shape: ImplicitShape, capacity: int, kind: FactorFormat) -> ImplicitPass:
+    """Launcher of y or dx: by warpgroup products where they are the faster ones by the cost models."""
+    wide = WideProblem(capacity, shape, kind, owner.device.limits)
+    if has_wgmma(owner.device) and any(wide.plans()):
+        narrow = ImplicitProblem(capacity, shape, kind, owner.device.limits)
+        if wide.cycles(best(wide)) < NARROW * narrow.cycles(best(narrow)):
+            return WidePass(owner, shape, capacity, kind)
+    return ImplicitPass(owner, shape, capacity, kind)
 
 
 class ImplicitWeightGradient:
@@ -100,7 +141,8 @@ def pack(
     bn, back_bn = (0 if each is None else each.bn for each in (along, back))
     half = ceil_div(o, bn) * bn if bn else 0
     blocks = half + (ceil_div(c, back_bn) * back_bn if back_bn else 0)
-    numbers = o, c, shape.window.k, int(shape.few), bn, back_bn, half
+    chunked = (0 if each is None else int(each.chunked) for each in (along, back))
+    numbers = o, c, shape.window.k, int(shape.few), bn, back_bn, *chunked, half
     packed = (None if each is None else each.packed for each in (along, back))
     kernel = device.kernel(PACK, f"pack_implicit<{some[0].kind.name}, {fold}>")
     return kernel.bind(blocks, PACKING, w, *numbers, *packed)
@@ -118,8 +160,8 @@ class ImplicitConvolution:
     ) -> None:
         kind = HALF_FORMATS[precision]
         self.device, self.shape, self.kind = owner.device, shape, kind
-        self.y = ImplicitPass(owner, shape, capacity, kind)
-        self.dx = ImplicitPass(owner, shape.reversed, capacity, kind) if trains and has_dx else None
+        self.y = conv_pass(owner, shape, capacity, kind)
+        self.dx = conv_pass(owner, shape.reversed, capacity, kind) if trains and has_dx else None
         self.dw = ImplicitWeightGradient(owner, shape, capacity, kind) if trains else None
 
     def pack(self, w: Array) -> Launch:

@@ -8,7 +8,7 @@ from ....engine.segments import Segment
 from ...gradients import Gradients, IncomingGradient
 from ..algorithm import ConvAlgorithm, ConvProblem
 from ..formats import HALF_FORMATS
-from .implicit import STORED, ImplicitPass, ImplicitWeightGradient, fits, pack
+from .implicit import STORED, ImplicitWeightGradient, conv_pass, fits, pack
 from .plan import ImplicitShape
 
 
@@ -28,8 +28,8 @@ class UpsampledConvolution:
     ) -> None:  # fmt: skip
         kind = HALF_FORMATS[precision]
         self.device, self.shape, self.upsample = owner.device, shape, upsample
-        self.y = ImplicitPass(owner, shape.reversed, capacity, kind)
-        self.dx = ImplicitPass(owner, shape, capacity, kind) if trains and has_dx else None
+        self.y = conv_pass(owner, shape.reversed, capacity, kind)
+        self.dx = conv_pass(owner, shape, capacity, kind) if trains and has_dx else None
         self.dw = ImplicitWeightGradient(owner, shape, capacity, kind, upsample) if trains else None
         self.incoming = IncomingGradient(owner, shape.read, capacity, pool=False) if trains else None
 
