@@ -80,7 +80,9 @@ config_options = together(
     click.option("--epochs", type=int, help="Passes over the training set."),
     click.option("--batch-size", type=BatchSize(), help="Samples in a step, or 'full'."),
     click.option(
-        "--optimizer", metavar="NAME", help="sgd, adam or adamw, and settings of it: adam:betas=0.9+0.99:eps=1e-7."
+        "--optimizer",
+        metavar="NAME",
+        help="sgd, adam, adamw or rmsprop, and settings of it: adam:betas=0.9+0.99:eps=1e-7.",
     ),
     click.option("--learning-rate", "--lr", type=float, help="Step size of the optimizer."),
     click.option("--momentum", type=float, help="Momentum of sgd, 0 for none."),
@@ -91,7 +93,7 @@ config_options = together(
     click.option(
         "--schedule",
         metavar="NAME",
-        help="How the rate goes: constant, stepdecay or cosine, as stepdecay:every=5:gamma=0.5, "
+        help="How the rate goes: constant, stepdecay, cosine or onecycle, as stepdecay:every=5:gamma=0.5, "
         "cosine:warmup=1:least=1e-5.",
     ),
     click.option(
