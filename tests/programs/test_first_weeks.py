@@ -86,7 +86,7 @@ EXPECTED = [
     ("unwritten", "208 x 112 threads for 200 rows of 100: x and y", "x counts columns"),
     ("unwritten", "several threads store the same one", "blockIdx.x * blockDim.x"),
     ("not arrived", "kernel negate stores it later", "after the launch"),
-    ("crash", "ended by abort()", ""),
+    ("free", "gives free() or delete what", "cudaFree"),
     ("copy", "is a variable of the program", "cudaMemcpyToSymbol"),
     ("out of bounds", "a pointer of the host", "a pointer in a struct"),
 ]

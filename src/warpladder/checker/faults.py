@@ -62,6 +62,8 @@ HINTS = {
     "division by zero": "print the divisor, or check it on the host.",
     "copy": "compare the sizes in bytes on both sides, and the direction: cudaMemcpy(target, source, bytes, kind).",
     "bytes": "multiply the number of elements by sizeof of one.",
+    "device variable": "cudaMemcpyFromSymbol(&value, name, sizeof value) reads it, cudaMemcpyToSymbol sets it, and "
+    "cudaGetSymbolAddress gives a pointer for a kernel.",
     "host pointer": "allocate with cudaMalloc, fill by cudaMemcpy, and give the kernel that pointer.",
     "device memory": "copy with cudaMemcpy to memory of the host first, or allocate with cudaMallocManaged.",
     "not arrived": "call cudaDeviceSynchronize(), or cudaStreamSynchronize(stream), before the host reads or changes "
@@ -123,6 +125,12 @@ class Outcome:
 
 #: Remedies of faults of whole programs that have the kind of another fault, by a part of the message.
 _HINTS_OF_PROGRAMS = {
+    " of a local variable that is no more: ": "a local variable ends with its thread or its function: keep what others "
+    "read later in an array of the device.",
+    " orders these lanes of one warp: volatile does not": "add by __shfl_down_sync, or call __syncwarp() after each "
+    "read and each store of every line like these: float v = s[t] + s[t + 16]; __syncwarp(); s[t] = v; __syncwarp();",
+    " orders these lanes of one warp": "put __syncwarp() between the two lines, if all lanes of the warp come there, "
+    "or __syncthreads() where the whole block does.",
     " was freed at ": "free the memory after the last launch or copy that uses it.",
     " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
     "be copied too: store the address that cudaMalloc gave, not the host's.",
@@ -187,7 +195,7 @@ def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[st
                 if known and mode == "fast" and consequence:
                     remarks.append(f"The fast mode shows it: {problem.message}")
                 else:
-                    _add(problems, problem)
+                    add(problems, problem)
     if unfilled and "check" not in entries:
         names = ", ".join(dict.fromkeys(unfilled))
         remarks.append(f"No value was given for __constant__ {names}, and only the check mode sees whether it is read")
@@ -213,7 +221,7 @@ def _problem(entry: Mapping[str, Any], mode: str) -> Problem:
     return Problem(kind, message, places, entry["array"], entry["kernel"], entry["launch"], (seen,))
 
 
-def _add(problems: list[Problem], new: Problem) -> None:
+def add(problems: list[Problem], new: Problem) -> None:
     """Append a fault, or increase the count of an equal one: with the same lines, or with a common line in another
     mode.
     """

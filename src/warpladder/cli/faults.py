@@ -76,15 +76,13 @@ def show_problem(number: int, problem: Problem, out: Console) -> None:
         out.print(line, no_wrap=True, crop=False)
     if problem.kind in HINTS:
         out.print(_wrapped(f"Usually: {hint(problem)}", out), style="cyan")
+    also = [str(line) for _, line in sorted(problem.also)]
+    more = f"also in line{'s' * (len(also) > 1)} {_together(tuple(also))}" if also else ""
     if problem.places and problem.seen:
         times = f"{problem.count:,} times, " if problem.count > 1 else ""
-        lines = (
-            f", also in line{'s' * (len(problem.also) > 1)} "
-            f"{_together(tuple(str(line) for _, line in sorted(problem.also)))}"
-            if problem.also
-            else ""
-        )
-        out.print(_wrapped(f"Seen {times}by {_together(problem.seen)}{lines}.", out), style="dim")
+        more = ", ".join(filter(None, [f"seen {times}by {_together(problem.seen)}", more]))
+    if more:
+        out.print(_wrapped(f"{more[0].upper()}{more[1:]}.", out), style="dim")
     out.print()
 
 

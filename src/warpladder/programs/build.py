@@ -40,6 +40,12 @@ HERE = Path(__file__).resolve().parent
 _RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",), "count": ("-DEMU_CHECK", "-DEMU_COUNT")}
 
 
+#: Functions for which runtime/allocations.cpp has others.
+_WRAPPED = tuple(
+    f"-Wl,--wrap={name}"
+    for name in ("malloc", "calloc", "realloc", "free", "_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t",
+                 "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm")
+)  # fmt: skip
 #: Folders of headers that a file without CUDA's names is compiled without: they have an assert.h for kernels.
 _EMULATED = (f"-I{HERE / 'headers'}", f"-I{HEADERS}", f"-I{OWN}", f"-I{EMULATED}")
 #: Flags of single kernels that programs omit: they leave a loop's variables in memory, and programs run longer.
@@ -98,6 +104,14 @@ def program_runtime(mode: str) -> Path:
     return made(name, [*flags, f"-Wl,-soname,{name}"], "the CUDA runtime of programs")
 
 
+@cache
+def _allocations() -> Path:
+    """Path of the object with the functions that a program's own code gets for malloc and new."""
+    # -O2: free() is called by a jump, so that a fault in it has the line of the program
+    flags = [*ALWAYS, "-g0", "-O2", "-c", str(HERE / "runtime" / "allocations.cpp")]
+    return made(f"allocations-{key(_own_digest(), *flags)}.o", flags, "the allocations of programs")
+
+
 def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
     """Path of a program's executable. Raises `KernelError` with the compiler's first error, in the program's own
     file and line.
@@ -109,7 +123,8 @@ def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
     if is_whole(folder() / name):
         return made(name, [], "")
     with _objects(sources, options, name) as objects:
-        linked = [*map(str, objects), str(library), str(emulator), "-Wl,-rpath,$ORIGIN", "-pthread",
+        linked = [*map(str, objects), str(_allocations()), *_WRAPPED, str(library), str(emulator),
+                  "-Wl,-rpath,$ORIGIN", "-pthread",
                   f"-Wl,--version-script={HERE / 'runtime' / 'hidden.map'}",
                   *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
         executable = _linked(name, linked)

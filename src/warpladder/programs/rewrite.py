@@ -130,7 +130,7 @@ def _renamed(text: str) -> str:
     """Text in which variables of host functions with the name of a built-in variable are renamed: dim3 gridDim(8)."""
     plain = bare(text, directives=True)
     out = text
-    for first, last in reversed(_functions(plain)):
+    for first, last in reversed(functions(plain)):
         if _SIZES.search(plain, first, last) and "__global__" not in plain[first:last]:
             out = out[:first] + _BUILT_IN.sub(r"emu_\1", out[first:last]) + out[last:]
     return out
@@ -141,7 +141,7 @@ def _saturating(text: str) -> str:
     and malloc, free and printf are the emulator's, which watches the memory and notes that a launch has printed.
     """
     plain = bare(text)
-    for first, last in reversed(_functions(plain)):
+    for first, last in reversed(functions(plain)):
         head = plain[first:last].partition("{")[0]
         if "__global__" in head or "__device__" in head:
             inside = _OF_EMULATOR.sub(_of_emulator, text[first:last])
@@ -154,7 +154,7 @@ def device_lines(text: str) -> list[range]:
     plain = bare(text)
     return [
         range(plain.count("\n", 0, first) + 1, plain.count("\n", 0, last) + 2)
-        for first, last in _functions(plain)
+        for first, last in functions(plain)
         if re.search("__(?:global|device)__", plain[first:last].partition("{")[0])
     ]
 
@@ -163,7 +163,7 @@ def _of_emulator(match: re.Match[str]) -> str:
     return {"malloc": "emu_heap", "free": "emu_unheap", "printf": "emu_printf"}.get(match["name"] or "", match[0])
 
 
-def _functions(plain: str) -> list[tuple[int, int]]:
+def functions(plain: str) -> list[tuple[int, int]]:
     """Positions (first, last) of functions with a body, at the top level and in namespaces."""
     found, start, depth, inner = [], 0, 0, 0
     for match in _SCOPE.finditer(plain):

@@ -13,14 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..checker.faults import Problem
+from ..checker.faults import Problem, add
 from ..device.emulator.counts import KernelCounts
 from ..device.emulator.reports import REMARKS, foreign, places, read
 from ..device.emulator.rewrite import bare
 from ..device.emulator.toolchain import deadline
 from ..errors import KernelError
 from ..machine.cores import cores
-from . import suspects
+from . import suspects, symbols
 from .build import ProgramOptions, program
 from .gpus import described
 from .metrics import counted
@@ -101,6 +101,7 @@ def run(
     counts = counted(text, executable) if options.mode == "count" else ()
     code = code if code >= 0 else 128 - code
     remarks = (*outdated(sources), *suspects.remarks(executable), *remarks)
+    problems = (*symbols.problems(sources), *problems)
     return ProgramOutcome(code, problems, remarks, is_late, counts=counts)
 
 
@@ -177,8 +178,6 @@ def found(text: str, executable: Path) -> tuple[tuple[Problem, ...], tuple[Probl
             at = tuple(place for place in report.locations if place[1])
             to = out["remark" if report.kind in REMARKS else level]
             problem = Problem(report.kind, report.message, at, report.array, kernel, int(launch), ())
-            if not any((p.kind, p.array, p.places, p.kernel) == (problem.kind, problem.array, at, kernel)
-                       and (at or p.message == problem.message) for p in to):  # fmt: skip
-                to.append(problem)
+            add(to, problem)
     late = sorted((p for p in out["problem"] if p.kind == "time limit"), key=lambda p: not p.places)[1:]
     return tuple(p for p in out["problem"] if p not in late), tuple(out["remark"])

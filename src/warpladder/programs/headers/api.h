@@ -148,6 +148,14 @@ template <class T, class F> cudaError_t cudaMemcpyAsync(T* to, const F* from, em
             "cudaMemcpyAsync", true, stream}, file, line);
     });
 }
+// Of pointers from which no type can be deduced: to an array whose length is no constant, and NULL.
+inline cudaError_t cudaMemcpy(void* to, const void* from, emu::Bytes bytes, cudaMemcpyKind kind, EMU_HERE) {
+    return cudaMemcpy<void, void>(to, from, bytes, kind, file, line);
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, emu::Bytes bytes,
+    cudaMemcpyKind kind = cudaMemcpyDefault, cudaStream_t stream = 0, EMU_HERE) {
+    return cudaMemcpyAsync<void, void>(to, from, bytes, kind, stream, file, line);
+}
 inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
     size_t height, cudaMemcpyKind kind, EMU_HERE) {
     return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2D"}, file, line);

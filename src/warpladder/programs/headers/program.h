@@ -51,5 +51,3 @@ template <class A, class B> unsigned umax(A a, B b) { return unsigned(a) < unsig
 #include "graph_nodes.h"
 #include "more.h"
 #include "clusters.h"
-
-EMU_HEAP_OPERATORS

@@ -14,8 +14,20 @@ static bool is_in_symbol(const void* pointer, size_t bytes) {
     return uintptr_t(pointer) + bytes <= low + its;
 }
 
-// Reason why a range of bytes cannot be one side of a copy, or "".
-static std::string wrong_side(const void* pointer, size_t bytes, bool of_device, const char* role) {
+// Reason why an array of the host has too few bytes, or "".
+static std::string too_short(const void* pointer, size_t bytes, const char* role, HostArray& found) {
+    HostArray array = host_array(pointer);
+    if (array.name.empty() || array.offset + bytes <= array.bytes) return "";
+    found = array;
+    std::string start = array.offset ? "from byte " + std::to_string(array.offset) + " on " : "";
+    return std::to_string(bytes) + " bytes " + start
+        + "are more than the " + role + " has: " + array.name + " "
+        + std::to_string(array.bytes) + " bytes" + (array.code ? " (allocated at {1})" : "");
+}
+
+// Reason why a range of bytes cannot be one side of a copy, or "". found: array that is too short, with {1} for its
+// allocation
+static std::string wrong_side(const void* pointer, size_t bytes, bool of_device, const char* role, HostArray& found) {
     if (!pointer) return std::string("the ") + role + " is null";
     Allocation* a = find(pointer);
     std::string whose = std::string("the ") + role + " ";
@@ -26,7 +38,7 @@ static std::string wrong_side(const void* pointer, size_t bytes, bool of_device,
         if (of_device && is_in_program(pointer))
             return whose + "is a variable of the program: cudaMemcpyToSymbol and cudaMemcpyFromSymbol reach one with "
                 "__device__ or __constant__";
-        return of_device ? whose + "is a pointer of the host" : "";
+        return of_device ? whose + "is a pointer of the host" : too_short(pointer, bytes, role, found);
     }
     if (a->freed && a->mapped) return whose + "is freed memory, " + explained(pointer);
     if (!of_device && a->type == cudaMemoryTypeDevice)
@@ -140,8 +152,9 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
     bool from_device = automatic ? is_device(c.from)
         : c.kind == cudaMemcpyDeviceToHost || c.kind == cudaMemcpyDeviceToDevice;
     size_t to_bytes = c.to_pitch * (c.height - 1) + c.width, from_bytes = c.from_pitch * (c.height - 1) + c.width;
-    std::string why = wrong_side(c.to, to_bytes, to_device, "target");
-    if (why.empty()) why = wrong_side(c.from, from_bytes, from_device, "source");
+    HostArray array;
+    std::string why = wrong_side(c.to, to_bytes, to_device, "target", array);
+    if (why.empty()) why = wrong_side(c.from, from_bytes, from_device, "source", array);
     if (!why.empty()) {
         static const char* directions[] = {"host to host", "host to device", "device to host", "device to device",
             "any"};
@@ -149,8 +162,12 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
         bool is_swapped = find(c.to) && !find(c.from) && c.kind == cudaMemcpyDeviceToHost
             || find(c.from) && !find(c.to) && c.kind == cudaMemcpyHostToDevice;
         report("problem", "copy", std::string(c.call) + " at {0}, " + directions[c.kind] + ": " + why
-            + (is_swapped ? "; the pointers or the direction are swapped" : ""), a ? a->name : "", {file, line});
-        return failed(cudaErrorInvalidValue);
+            + (is_swapped ? "; the pointers or the direction are swapped" : ""), a ? a->name : "", {file, line}, "",
+            array.code);
+        if (array.name.empty() || c.height > 1) return failed(cudaErrorInvalidValue);
+        Copy part = c;  // a GPU goes on too
+        part.width = array.bytes - array.offset;
+        return emu_memcpy_host(part, file, line);
     }
     if (c.height == 1) {
         Allocation* a = to_device ? find(c.to) : find(c.from);
@@ -175,7 +192,8 @@ EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t h
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     if (!width || !height) return cudaSuccess;
     if (joins_captures(call, stream, {file, line})) return cudaErrorStreamCaptureImplicit;
-    std::string why = wrong_side(to, pitch * (height - 1) + width, true, "target");
+    HostArray array;
+    std::string why = wrong_side(to, pitch * (height - 1) + width, true, "target", array);
     if (!why.empty()) {
         report("problem", "copy", std::string(call) + " at {0}: " + why, find(to) ? find(to)->name : "", {file, line});
         return failed(cudaErrorInvalidValue);
@@ -206,12 +224,13 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, unsigned element, size_t of
     Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     bool of_device = kind == cudaMemcpyDeviceToDevice || (kind == cudaMemcpyDefault && is_device(other));
+    HostArray array;
     std::string why = offset + count > bytes
         ? std::to_string(offset + count) + " bytes are more than the variable's " + std::to_string(bytes)
-        : wrong_side(other, count, of_device, to_symbol ? "source" : "target");
+        : wrong_side(other, count, of_device, to_symbol ? "source" : "target", array);
     if (!why.empty()) {
         report("problem", "copy", std::string(to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol") + " at {0}: "
-            + why, "", {file, line});
+            + why, "", {file, line}, "", array.code);
         return failed(cudaErrorInvalidValue);
     }
     if (count.counts_elements && element > 1 && count * element == bytes)

@@ -39,9 +39,10 @@ static std::set<std::pair<std::string, int>>& reported() {
 static bool is_reported(Spot place) { return reported().count({place.file, place.line}); }
 
 void report(const char* fault, const char* kind, const std::string& message, const std::string& array, Spot place,
-    const std::string& kernel) {
+    const std::string& kernel, uintptr_t code) {
     static auto& seen = *new std::set<std::string>;
     std::string at = place.file ? std::string("@") + place.file + ":" + std::to_string(place.line) + ":0\x1f" : "";
+    if (code) at += '+' + std::to_string(code) + '\x1f';
     if (!seen.insert(kind + array + (at.empty() ? message : at)).second) return;
     if (place.file) reported().insert({place.file, place.line});
     report_text(fault, kernel, std::string(kind) + '\x1f' + message + '\x1f' + array + "\x1f\x1f\x1f" + at + '\x1e');

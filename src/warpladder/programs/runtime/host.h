@@ -99,7 +99,7 @@ struct StoredLaunch {
 
 // errors.cpp. A fault is reported once for its place; fault: "problem" or "remark".
 void report(const char* fault, const char* kind, const std::string& message, const std::string& array, Spot place,
-    const std::string& kernel = "");
+    const std::string& kernel = "", uintptr_t code = 0);  // code: of {1}, counted from the program's first byte
 void report_text(const char* fault, const std::string& kernel, const std::string& text);
 cudaError_t failed(cudaError_t error);    // notes the error that a call returns
 cudaError_t returned(cudaError_t error);  // an error of an earlier launch that a call returns
@@ -119,6 +119,14 @@ extern Spot copying;                        // copy that runs, whose pointer of 
 void open_memory(bool open);                // to kernels and copies; to host code the device's memory is closed
 void leaks();
 const char* type_name(cudaMemoryType type);
+
+// host_arrays.cpp: the array of the host that an address is in, without a name if it is not known
+struct HostArray {
+    std::string name;  // and "of"
+    size_t offset = 0, bytes = 0;  // of a local variable: most bytes that it has
+    uintptr_t code = 0;            // of its allocation, counted from the program's first byte
+};
+HostArray host_array(const void* pointer);
 
 // graphs.cpp
 bool spoils_captures(const char* call, Spot place);  // a call that waits for all streams while one is captured

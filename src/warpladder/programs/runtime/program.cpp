@@ -3,6 +3,7 @@
 #include "arrival.cpp"
 #include "overlap.cpp"
 #include "memory.cpp"
+#include "host_arrays.cpp"
 #include "copies.cpp"
 #include "arrays.cpp"
 #include "streams.cpp"

@@ -12,11 +12,19 @@ inline int __syncthreads_or(int predicate, EMU_HERE) {
 inline int __syncthreads_and(int predicate, EMU_HERE) {
     return emu_barrier_count(predicate == 0, "__syncthreads_and()", file, line) == 0; }
 
+// Clusters: the number of the block in its cluster, and the shared memory of another one.
+inline unsigned __clusterRelativeBlockRank() { return emu_cluster_rank(); }
+inline unsigned __clusterSizeInBlocks() { return emu_cluster_size(); }
+inline void* __cluster_map_shared_rank(const void* address, unsigned rank, EMU_HERE) {
+    return emu_map_shared(address, rank, file, line); }
+
 #ifdef EMU_CHECK
+inline void __threadfence_cluster() { emu_fence(1); }
 inline void __threadfence_block() { emu_fence(0); }
 inline void __threadfence() { emu_fence(1); }
 inline void __threadfence_system() { emu_fence(2); }
 #else
+inline void __threadfence_cluster() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -9,6 +9,7 @@
 #include "vectors.h"
 
 #define EMU_EXPORT extern "C" __attribute__((visibility("default")))
+#define EMU_INLINE inline __attribute__((always_inline))
 
 namespace emu {
 
@@ -132,10 +133,17 @@ extern thread_local Thread* current __attribute__((tls_model("initial-exec"), vi
 
 }  // namespace emu
 
-EMU_EXPORT uint3 emu_thread_index() __attribute__((const));
-EMU_EXPORT uint3 emu_block_index() __attribute__((const));
-EMU_EXPORT dim3 emu_block_size() __attribute__((const));
-EMU_EXPORT dim3 emu_grid_size() __attribute__((const));
+// Number by number: the compiler takes a function whose result is one number out of loops, but not one of a struct.
+#define EMU_NUMBERS(type, name)                                                                                        \
+    EMU_EXPORT unsigned name##_x() __attribute__((const));                                                             \
+    EMU_EXPORT unsigned name##_y() __attribute__((const));                                                             \
+    EMU_EXPORT unsigned name##_z() __attribute__((const));                                                             \
+    EMU_INLINE type name() { return {name##_x(), name##_y(), name##_z()}; }
+EMU_NUMBERS(uint3, emu_thread_index)
+EMU_NUMBERS(uint3, emu_block_index)
+EMU_NUMBERS(dim3, emu_block_size)
+EMU_NUMBERS(dim3, emu_grid_size)
+#undef EMU_NUMBERS
 EMU_EXPORT unsigned emu_thread_linear() __attribute__((const));
 EMU_EXPORT void* emu_shared(const emu::Place* place) __attribute__((pure));
 EMU_EXPORT void* emu_dynamic_shared(const char* name, unsigned element);
@@ -231,7 +239,6 @@ EMU_EXPORT long long emu_clock();
 
 // Functions that access arrays by reference are inlined, so that the checker sees the kernel's own line; functions that
 // read the emulator's own memory are hidden from it.
-#define EMU_INLINE inline __attribute__((always_inline))
 #ifdef EMU_CHECK
 #define EMU_UNSEEN __attribute__((no_sanitize_thread, noinline))
 #else

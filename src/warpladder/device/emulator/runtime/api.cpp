@@ -6,10 +6,15 @@
 
 using namespace emu;
 
-EMU_EXPORT uint3 emu_thread_index() { return current->index; }
-EMU_EXPORT uint3 emu_block_index() { return current->block->index; }
-EMU_EXPORT dim3 emu_block_size() { return current->block->size; }
-EMU_EXPORT dim3 emu_grid_size() { return current->block->grid; }
+#define EMU_NUMBERS(name, value)                                                                                       \
+    EMU_EXPORT unsigned name##_x() { return value.x; }                                                                 \
+    EMU_EXPORT unsigned name##_y() { return value.y; }                                                                 \
+    EMU_EXPORT unsigned name##_z() { return value.z; }
+EMU_NUMBERS(emu_thread_index, current->index)
+EMU_NUMBERS(emu_block_index, current->block->index)
+EMU_NUMBERS(emu_block_size, current->block->size)
+EMU_NUMBERS(emu_grid_size, current->block->grid)
+#undef EMU_NUMBERS
 EMU_EXPORT unsigned emu_thread_linear() { return current->linear; }
 EMU_EXPORT void* emu_shared(const Place* place) { return current->block->shared + place->offset; }
 EMU_EXPORT void* emu_dynamic_shared([[maybe_unused]] const char* name, [[maybe_unused]] unsigned element) {

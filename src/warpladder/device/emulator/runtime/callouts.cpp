@@ -7,7 +7,7 @@
 #define EMU_CALLER __builtin_return_address(0)
 #define EMU_CALLOUTS(size)                                                                                             \
     EMU_EXPORT void __tsan_read##size(void* p) { emu::read<size>(p, EMU_CALLER); }                                     \
-    EMU_EXPORT void __tsan_write##size(void* p) { emu::access(p, size, true, EMU_CALLER); }                            \
+    EMU_EXPORT void __tsan_write##size(void* p) { emu::write<size>(p, EMU_CALLER); }                                   \
     EMU_EXPORT void __tsan_unaligned_read##size(void* p) { emu::access(p, size, false, EMU_CALLER); }                  \
     EMU_EXPORT void __tsan_unaligned_write##size(void* p) { emu::access(p, size, true, EMU_CALLER); }                  \
     EMU_EXPORT void __tsan_volatile_read##size(void* p) { emu::volatile_read(p, size, EMU_CALLER); }                   \
@@ -17,6 +17,11 @@
 
 namespace emu {
 
+// Lanes that pass numbers on through volatile shared memory count on running in step, as GPUs before Volta had them and
+// later ones mostly do: before each access all others get as far. The checker reports it.
+static void in_step(void* p) {
+    if (block_of(self()).memory.holds(p)) worker_here->give_way(self());
+}
 #ifdef EMU_CHECK
 static void access(void* address, size_t size, bool write, const void* code) {
     checker.access(address, size, write, 0, code);
@@ -27,8 +32,15 @@ template <unsigned size> EMU_INLINE void read(void* address, const void* code) {
 #endif
     checker.access(address, size, false, 0, code);
 }
+template <unsigned size> EMU_INLINE void write(void* address, const void* code) {
+#ifndef EMU_COUNT
+    if (checker.writes_quickly<size>(uintptr_t(address), code)) return;
+#endif
+    checker.access(address, size, true, 0, code);
+}
 static void volatile_access(void* address, unsigned size, bool write, const void* code) {
     if (!current) return;
+    in_step(address);
     checker.access(address, size, write, 4, code);
     if (worker_here->here->holds(address)) return;
     if (!write) poll(self(), address, size < 8 ? size : 8, code);
@@ -39,11 +51,7 @@ static void volatile_write(void* p, unsigned size, const void* code) { volatile_
 #else
 static void access(void*, size_t, bool, const void*) {}
 template <unsigned> void read(void*, const void*) {}
-// Lanes that pass numbers on through volatile shared memory count on running in step, as GPUs before Volta had them and
-// later ones mostly do: before each access all others get as far. The checker reports it.
-static void in_step(void* p) {
-    if (block_of(self()).memory.holds(p)) worker_here->give_way(self());
-}
+template <unsigned> void write(void*, const void*) {}
 static void volatile_read(void* p, unsigned size, const void* code) {
     if (!current) return;  // host code has volatile variables too
     poll(self(), p, size < 8 ? size : 8, code);

@@ -47,6 +47,7 @@ void Checker::begin(Run& run) {
     threads_per_block_ = run.block.x * run.block.y * run.block.z;
     views_.clear();
     sync_points_.clear();
+    lanes_.clear();
     std::fill_n(near_, PLACES, Near{});
     launch_stamp_ = begun_ = ++stamp_;
     for (unsigned i = 0; i < launch.views; ++i) {
@@ -277,8 +278,11 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     Thread& me = self();
     uintptr_t address = uintptr_t(pointer);
     if (!guesses_.empty()) judge(number_of(me), address, size);
-    if (worker_here->here->holds(pointer)) return touches_sums(me, pointer, size, write, code_address);
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
+    if (const Stack& mine = *worker_here->here; mine.holds(pointer)) {
+        if (mine.is_dead(pointer, __builtin_frame_address(0))) outside(me, address, size, write, code);
+        return touches_sums(me, pointer, size, write, code_address);
+    }
     Near& last = near(uintptr_t(code_address));
     Region* region = last.holds(address) ? last.region : find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);

@@ -46,6 +46,7 @@ class Checker {
 
     void access(const void* address, size_t size, bool write, int atomic, const void* code);
     template <unsigned size> bool reads_quickly(uintptr_t address, const void* code);
+    template <unsigned size> bool writes_quickly(uintptr_t address, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
     void compares(Thread& me, const void* address, size_t size);
     void arrived(Thread& me, const void* address, size_t size);
@@ -77,6 +78,8 @@ class Checker {
     void copied(uintptr_t to, uintptr_t from, size_t bytes);
 
   private:
+    template <unsigned size> const Near* usual(uintptr_t address, const void* code);
+    void put(Access& to, const void* code, uint8_t bytes);
     Allocation* holding(uintptr_t address);
     unsigned char* marks(uintptr_t address, size_t& bytes);
     Region* find(Thread& me, uintptr_t address);
@@ -137,6 +140,7 @@ class Checker {
     };
     void judge(uint32_t thread, uintptr_t address, size_t size);
     std::vector<Guess> guesses_;
+    std::set<std::string> lanes_;  // shared arrays through which the lanes of a warp pass numbers on
 
     // Remarks on values (values.cpp).
     struct Tie {  // a race of two stores, the second of which is not done yet

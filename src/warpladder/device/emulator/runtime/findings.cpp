@@ -36,12 +36,17 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     };
     bool engine = earlier.thread >= ENGINES, other_block = !engine
         && (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
+    bool one_warp = region.shared && !engine && !other_block
+        && (earlier.thread - 1) % threads_per_block_ / 32 == (now.thread - 1) % threads_per_block_ / 32;
+    bool in_step = one_warp && earlier.atomic == 4 && now.atomic == 4;
+    if (in_step && !lanes_.insert(region.name).second) return;  // each line of a sum that counts on steps has one
     std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me)
         + " at {0} and " + of(earlier, was) + " by " +
                           (engine ? earlier.atomic == ENGINE && !strcmp(was, "write") ? "the copy engine, requested"
                               : "the tensor cores, for wgmma" : thread_name(earlier.thread))
                               + " at {1}, with nothing between them that orders "
-                              + (other_block ? "the blocks" : "the threads");
+                              + (other_block ? "the blocks" : one_warp ? "these lanes of one warp" : "the threads")
+                              + (in_step ? ": volatile does not, since lanes need not run in step" : "");
     if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address)
         unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
@@ -179,6 +184,8 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
     Report report = report_of(me, "out of bounds", "", "");
     report.places = {in_code(*run_, code)};
     if (address < 4096) where = "at address " + std::to_string(address) + ": a null pointer";
+    else if (worker_here->here->holds(reinterpret_cast<void*>(address)))
+        where = "of a local variable that is no more: its thread or its function has ended";
     else if (worker_here->stacks.hold(reinterpret_cast<void*>(address))) where = "of another thread's local variables";
     else {
         uintptr_t best = ~uintptr_t(0);

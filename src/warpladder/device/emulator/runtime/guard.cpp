@@ -190,7 +190,7 @@ Report Guard::report() const {
     } else if (signal == SIGFPE) out.kind = "division by zero", out.message = who + " divides by zero" + at;
     else if (is_full)
         out.kind = "stack overflow", out.message = who + " has filled its stack of "
-            + std::to_string(Stacks::SIZE >> 10) + " KB" + at
+            + std::to_string(Stacks::LEAST >> 10) + " KB" + at
             + ": a recursion does not end, or local arrays are too large";
     else if (signal == SIGILL) out.kind = "trap", out.message = who + " has no instruction to go on with" + at;
     else if (explain) out.message = who + " reads or writes" + at + " what is not its own: " + explain(address);

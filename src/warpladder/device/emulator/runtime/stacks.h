@@ -30,6 +30,9 @@ struct Stack {
     ucontext_t registers;
 #endif
     bool holds(const void* address) const { return size_t(static_cast<const char*>(address) - low) < size; }
+    // True for an address that belongs to no function which runs, where one has its frame at `frame`.
+    bool is_dead(const void* address, const void* frame) const { return address < frame
+        || address >= low + size - skip; }
 };
 
 // A context is the place at which a stack was left.
@@ -96,7 +99,13 @@ inline __attribute__((always_inline)) void switch_stacks(Stack& from, void*& lef
 class Stacks {
   public:
     static constexpr size_t PAGE = 4096;
-    static constexpr size_t SIZE = 512 << 10;  // untouched pages cost nothing
+#ifdef EMU_CHECK
+    static constexpr size_t ZONE = 64 << 10, ZONES = 8;
+#else
+    static constexpr size_t ZONE = 0, ZONES = 1;
+#endif
+    static constexpr size_t LEAST = 512 << 10;
+    static constexpr size_t SIZE = LEAST + ZONE * ZONES;  // untouched pages cost nothing
 
     ~Stacks() {
         for (auto& [memory, bytes] : mapped_) munmap(memory, bytes);
@@ -112,6 +121,13 @@ class Stacks {
         return stack;
     }
     void give(Stack* stack) { free_.push_back(stack); }
+    // In a checked launch stacks begin elsewhere than in the last ones: an address of a local variable of theirs
+    // belongs to no function then.
+    void begin_launch() {
+        if (all_.size() > MOST_MOVED) return;
+        zone_ = (zone_ + 1) % ZONES;
+        for (size_t i = 0; i < all_.size(); ++i) all_[i]->skip = skip(i);
+    }
     // Frees all of them.
     void reset() {
         free_.clear();
@@ -136,11 +152,14 @@ class Stacks {
             all_.push_back(std::make_unique<Stack>());
             all_.back()->low = static_cast<char*>(memory) + PAGE + i * SIZE;
             all_.back()->size = SIZE;
-            all_.back()->skip = all_.size() * 7 % 64 * 64;
+            all_.back()->skip = skip(all_.size() - 1);
             free_.push_back(all_.back().get());
         }
         return true;
     }
+    size_t skip(size_t number) const { return number * 7 % 64 * 64 + (number < MOST_MOVED ? zone_ * ZONE : 0); }
+    static constexpr size_t MOST_MOVED = 2048;  // each zone that was used keeps its memory
+    size_t zone_ = 0;
     std::vector<std::pair<void*, size_t>> mapped_;
     std::vector<std::unique_ptr<Stack>> all_;
     std::vector<Stack*> free_;

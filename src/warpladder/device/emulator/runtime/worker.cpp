@@ -13,6 +13,9 @@ void Worker::work(Run& now) {
     run = &now;
     worker_here = this;
     Watch watch(*this);
+#ifdef EMU_CHECK
+    stacks.begin_launch();
+#endif
     ++now.active;
     idle = 0;
     fenv_t before;

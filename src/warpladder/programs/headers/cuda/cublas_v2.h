@@ -172,6 +172,17 @@ inline cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int element, c
             to = keep.get() == T(0) ? scale.get() * sum : scale.get() * sum + keep.get() * to;                        \
         }, file, line);                                                                                               \
     }                                                                                                                 \
+    inline cublasStatus_t cublas##P##geam(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, \
+        const T* alpha, const T* a, int lda, const T* beta, const T* b, int ldb, T* c, int ldc, EMU_HERE) {           \
+        if (m < 0 || lda < (ta ? n : m) || ldb < (tb ? n : m) || ldc < m) return CUBLAS_STATUS_INVALID_VALUE;         \
+        emu::blas::Scalar<T> first(h, alpha), second(h, beta);                                                        \
+        return emu::blas::each(h, "cublas" #P "geam", m * n, [=](int place) {                                         \
+            const size_t i = place % m, j = place / m;                                                                \
+            T sum = first.get() == T(0) ? T(0) : first.get() * (ta ? a[j + i * lda] : a[i + j * lda]);                \
+            if (second.get() != T(0)) sum += second.get() * (tb ? b[j + i * ldb] : b[i + j * ldb]);                   \
+            c[i + j * ldc] = sum;                                                                                     \
+        }, file, line);                                                                                               \
+    }                                                                                                                 \
     inline cublasStatus_t cublas##P##axpy(cublasHandle_t h, int n, const T* alpha, const T* x, int step_x, T* y,      \
         int step_y, EMU_HERE) {                                                                                       \
         emu::blas::Scalar<T> scale(h, alpha);                                                                         \
