@@ -149,7 +149,8 @@ FOUND = """\
               |                   ^^^^^^^^^^^^^^^^^^    ^^^^^^^^^^^^^^^^^^^^^^
 
    Usually: put __syncthreads() between the two lines, or make the access
-   atomic; between blocks only an atomic or a second launch helps.
+   atomic; between blocks only an atomic or a second launch helps, and in code
+   of one warp alone __syncwarp() is enough.
    Seen by check.
 
 2. out of bounds on a, kernel dot
@@ -291,7 +292,15 @@ def test_every_kind_of_report_has_a_hint() -> None:
     }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
     kinds |= {"bytes", "capture", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
-    kinds |= {"not arrived", "crash", "device memory", "shared memory", "stack overflow", "later block"}
+    kinds |= {
+        "not arrived",
+        "crash",
+        "device memory",
+        "device variable",
+        "shared memory",
+        "stack overflow",
+        "later block",
+    }
     assert set(HINTS) == kinds
 
 

@@ -13,7 +13,7 @@ Place = tuple[str, int]
 #: Usual remedy of each kind of fault, in a sentence.
 HINTS = {
     "race": "put __syncthreads() between the two lines, or make the access atomic; between blocks only an atomic or a "
-    "second launch helps.",
+    "second launch helps, and in code of one warp alone __syncwarp() is enough.",
     "unfinished copy": "commit the copy, wait for its group (wait_for_copies<0> waits for all) and then put "
     "__syncthreads(), before any thread reads the copied data.",
     "barrier": "every thread of the block must come to the same __syncthreads(): take it out of the if, and let idle "
@@ -129,8 +129,6 @@ _HINTS_OF_PROGRAMS = {
     "read later in an array of the device.",
     " orders these lanes of one warp: volatile does not": "add by __shfl_down_sync, or call __syncwarp() after each "
     "read and each store of every line like these: float v = s[t] + s[t + 16]; __syncwarp(); s[t] = v; __syncwarp();",
-    " orders these lanes of one warp": "put __syncwarp() between the two lines, if all lanes of the warp come there, "
-    "or __syncthreads() where the whole block does.",
     " was freed at ": "free the memory after the last launch or copy that uses it.",
     " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
     "be copied too: store the address that cudaMalloc gave, not the host's.",

@@ -82,10 +82,20 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
     click.echo(ARRAYS)
     if file.with_suffix(".toml").is_file():
         click.echo(f"This folder has one: warpladder {verb} {file.with_suffix('.toml')}")
+    _show_other_ways(file, verb)
+    return wrong
+
+
+def _show_other_ways(file: Path, verb: str) -> None:
+    if re.search(r"^\s*//\s*launch:", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
+        click.echo(
+            "\nTo check it at the shapes of a net, for which the file names a launch:\n\n"
+            f"  warpladder climb mlp --data digits --op linear.forward={file}\n\n"
+            "The name before the = is the operation whose kernel it is."
+        )
     if has_main(file):
         what = "check" if verb == "check" else "count"
         click.echo(f"\nTo run main() and {what} the launches that it makes:\n\n  warpladder {verb} {file}")
-    return wrong
 
 
 def _show_proposals(file: Path, commands: list[str], verb: str, templates: Mapping[str, str]) -> None:

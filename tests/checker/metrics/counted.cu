@@ -35,6 +35,7 @@ template <int WIDTH> __global__ void column(float* y) {
 __global__ void wide(double* y) {
     __shared__ double t[64];
     t[threadIdx.x] = 1.0;
+    __syncthreads();  // or the number stays in a register
     y[threadIdx.x] = t[threadIdx.x];
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "emulator.h"
+#include "errors.h"
 
 #define CUDART_VERSION 12040
 #define CUDA_VERSION 12040
@@ -80,7 +81,8 @@
         "operation would make the legacy stream depend on a capturing blocking stream")\
     X(cudaErrorCapturedEvent, 907, "operation not permitted on an event last recorded in a capturing stream")\
     X(cudaErrorTimeout, 909, "wait operation timed out")                                             \
-    X(cudaErrorUnknown, 999, "unknown error")
+    X(cudaErrorUnknown, 999, "unknown error")                                                        \
+    EMU_FOREIGN_ERRORS(X)
 
 enum cudaError {
 #define EMU_ENUM(name, number, text) name = number,

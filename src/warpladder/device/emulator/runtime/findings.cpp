@@ -36,17 +36,17 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     };
     bool engine = earlier.thread >= ENGINES, other_block = !engine
         && (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
-    bool one_warp = region.shared && !engine && !other_block
+    bool in_step = region.shared && !engine && !other_block && earlier.atomic == 4 && now.atomic == 4
         && (earlier.thread - 1) % threads_per_block_ / 32 == (now.thread - 1) % threads_per_block_ / 32;
-    bool in_step = one_warp && earlier.atomic == 4 && now.atomic == 4;
     if (in_step && !lanes_.insert(region.name).second) return;  // each line of a sum that counts on steps has one
     std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me)
         + " at {0} and " + of(earlier, was) + " by " +
                           (engine ? earlier.atomic == ENGINE && !strcmp(was, "write") ? "the copy engine, requested"
                               : "the tensor cores, for wgmma" : thread_name(earlier.thread))
                               + " at {1}, with nothing between them that orders "
-                              + (other_block ? "the blocks" : one_warp ? "these lanes of one warp" : "the threads")
-                              + (in_step ? ": volatile does not, since lanes need not run in step" : "");
+                              + (other_block ? "the blocks" : in_step
+                                  ? "these lanes of one warp: volatile does not, since lanes need not run in step"
+                                  : "the threads");
     if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address)
         unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
