@@ -57,6 +57,7 @@ FILES: dict[str, bytes] = {
     "model.pt": b"PK\x03\x04" + bytes(26) + b"model/data.pkl\x80\x02}.",
     "utf16.cu": KERNEL.decode().encode("utf-16"),
     "empty.cu": b"",
+    "ok.cu": KERNEL,
     "half.json": b'{"schema": 1',
 }
 
@@ -165,6 +166,10 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a kernel file in UTF-16": (["check", "utf16.cu"], "utf16.cu is not a text file in UTF-8: save it as one"),
     "a kernel file without kernels": (["check", "empty.cu"], "empty.cu has no kernels"),
     "a folder of kernels": (["check", "folder"], "folder: Is a directory"),
+    "a grid of four axes": (["check", "ok.cu", "--grid", "1,1,1,1", "--block", "32", "--arg", "a=9"], "grid of kernel k wants one to three numbers, got 4"),
+    "a GPU mistyped": (["metrics", "ok.cu", "--grid", "1", "--block", "32", "--arg", "a=9", "--gpu", "H1000"], "no GPU 'H1000': did you mean 'H100'?"),
+    "a new file without its kind": (["new", "linear.forward"], "write 'kernel' before the operation, got 'linear.forward'"),
+    "arrays of another shape": ([*PREDICT, "narrow.npy"], "narrow.npy: x has shape (3, 4), net 'mlp10' takes"),
 }  # fmt: skip
 
 
@@ -175,6 +180,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
+    np.save(folder / "narrow.npy", np.zeros((3, 4)))
     assert main([*TRAIN, "--checkpoint", str(folder / "c.safetensors"), "--no-progress"]) == 0
     return folder
 

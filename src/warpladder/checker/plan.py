@@ -172,6 +172,9 @@ def _launch(
                     raise ConfigError(f"array {name} is {before.type} for {user}, and {leaf.type} for {where}")
         inside = {name[len(parameter.name) + 1 :]: argument for name, argument in given.items()}
         arguments.append(inside if parameter.is_struct else given[parameter.name])
+    for what, axes in (("grid", request.grid), ("block", request.block)):
+        if len(axes) > 3:
+            raise ConfigError(f"{what} of {where} wants one to three numbers, got {len(axes)}")
     grid, block = (
         tuple(whole(size, values, f"{what} of {where}") for size in given)
         for what, given in (("grid", request.grid), ("block", request.block))

@@ -13,8 +13,14 @@ from .shared.options import out_option, overwrite_option
 _NETS = {"linear": "mlp", "relu": "mlp", "conv2d": "cnn", "maxpool2d": "cnn"}
 
 
+def _only_kernel(context: click.Context, parameter: click.Parameter, kind: str) -> str:
+    if kind != "kernel":
+        raise click.UsageError(f"a new file is a kernel: write 'kernel' before the operation, got {kind!r}", context)
+    return kind
+
+
 @click.command()
-@click.argument("kind", metavar="kernel", type=click.Choice(("kernel",)))
+@click.argument("kind", metavar="kernel", callback=_only_kernel)
 @click.argument("op", metavar="OP")
 @out_option("FILE.cu", "Where it goes; linear_forward.cu for linear.forward if not given.")
 @overwrite_option

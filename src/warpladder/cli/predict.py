@@ -122,11 +122,15 @@ def _samples(model: Run, path: Path) -> tuple[np.ndarray, float]:
     from ..data.npz import read_samples
     from ..data.samples import load_samples
     from ..data.tables.load import samples_of
+    from ..errors import DataError
     from ..train.samples import as_samples
 
     mark = model.checkpoint.data
     if path.suffix.lower() in (".npy", ".npz"):
-        return model.seen(as_samples(read_samples(path), model.net, mark))
+        try:
+            return model.seen(as_samples(read_samples(path), model.net, mark))
+        except DataError as error:
+            raise DataError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
     if mark.table is not None:
         return samples_of(path, mark.table), mark.scale
     return model.seen(load_samples(path, model.net.in_shape, bool(mark.mean), mark.columns))

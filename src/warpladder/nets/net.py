@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NetError
-from ..errors.arguments import wanted
+from ..errors.arguments import kind_of, wanted
 from ..show import as_html, as_text, dims
 from .layers import Layer, Shape
 from .losses import CrossEntropyLoss, Loss
@@ -24,6 +24,11 @@ def checked_in_shape(what: str, shape: Any) -> Shape:
             f"{what} wants (features,) or (channels, height, width) of positive whole numbers, got {tuple(shape)}"
         )
     return tuple(shape)
+
+
+def _made(value: Any, kind: type) -> str:
+    """Hint to write an object in place of its class; empty for anything else."""
+    return f": write {value.__name__}(...)" if isinstance(value, type) and issubclass(value, kind) else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,9 +76,11 @@ class Net:
             raise NetError(f"net {self.name!r}: {error}") from None
         for index, layer in enumerate(self.layers):
             if not isinstance(layer, Layer):
-                raise NetError(f"net {self.name!r}, layer {index}: {layer!r} is not a layer")
+                raise NetError(
+                    f"net {self.name!r}, layer {index}: {kind_of(layer)} is not a layer{_made(layer, Layer)}"
+                )
         if not isinstance(self.loss, Loss):
-            raise NetError(f"net {self.name!r}: {self.loss!r} is not a loss")
+            raise NetError(f"net {self.name!r}: {kind_of(self.loss)} is not a loss{_made(self.loss, Loss)}")
         shapes = self.shapes
         try:
             check_sums(self.layers, shapes, self.skips)

@@ -67,7 +67,8 @@ def find(name: str) -> EmulatedGpu:
     if plain in GPUS:
         return GPUS[plain]
     near = get_close_matches(plain, GPUS, 1)
-    raise ConfigError(f"there is no GPU {name!r} here{f'; {near[0]} is meant?' if near else ''}: {', '.join(GPUS)}")
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    raise ConfigError(f"there is no GPU {name!r}: {meant}there are {', '.join(GPUS)}")
 
 
 def described(gpu: EmulatedGpu, threads: int) -> str:
