@@ -61,6 +61,26 @@ def test_a_folder_of_images_for_each_class(tmp_path, mode):
     assert any(np.array_equal(first, x) for x in (*data.train_x, *data.test_x))
 
 
+def test_images_are_predicted_by_their_files(tmp_path, run):
+    images(tmp_path / "pets", 5)
+    place, kept = tmp_path / "pets", tmp_path / "pets.safetensors"
+    assert run("train", "softmax", "--data", str(place), "--epochs", "1", "--checkpoint", str(kept))[0] == 0
+    one, all_of = run("predict", str(kept), str(place / "dog" / "03.png")), run("predict", str(kept), str(place))
+    lines = [line.split(",") for line in all_of[1].splitlines()]
+    assert [name for name, _ in lines] == [f"{kind}/{n:02}.png" for kind in ("cat", "dog") for n in range(5)]
+    assert one[1].strip() == dict(lines)["dog/03.png"] and {label for _, label in lines} <= {"cat", "dog"}
+    code, out, _ = run("predict", str(kept), str(place / "cat"), "--proba")
+    assert code == 0 and out.startswith("file,cat,dog\n00.png,") and out.count("\n") == 6
+    images(tmp_path / "odd", 1, size=(7, 4))
+    for path, words in (
+        (tmp_path / "odd", "00.png: is 7 x 4 pixels in colour, the net takes 5 x 4"),
+        (tmp_path / "no", "no"),
+    ):
+        path.mkdir(exist_ok=True)
+        code, _, err = run("predict", str(kept), str(path))
+        assert code == 2 and words in err
+
+
 def test_folders_to_train_and_to_test_with(tmp_path):
     images(tmp_path / "train", 3)
     images(tmp_path / "test", 2)

@@ -54,6 +54,8 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
             _show_classes(trainer, data)
         if trained.data.has_targets:
             import sklearn.metrics  # noqa: F401, outside the clock
+
+            _show_targets(trainer, data)
         start = perf_counter()
         found = score(trainer, data.test_x, data.test_y, data.scale, units=target_units(data))
         seconds = perf_counter() - start
@@ -67,13 +69,32 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
     )
 
 
+def _show_targets(trainer: Trainer, data: Dataset) -> None:
+    """Print R2 and MAE of each target of a table with several, in its own unit, on the test samples."""
+    import numpy as np
+
+    from ..train.regression import regression_scores, target_units
+    from ..train.scoring import slices
+
+    if data.table is None or data.test_y is None or len(data.table.targets) < 2:
+        return
+    parts = slices(trainer.net, len(data.test_x), trainer)
+    out = np.concatenate([trainer.predict(data.test_x[a:b], data.scale) for a, b in parts])
+    units = target_units(data)
+    assert units is not None
+    for i, target in enumerate(data.table.targets):
+        r2, mae = regression_scores(out[:, i : i + 1], data.test_y[:, i : i + 1], units[i : i + 1])
+        found = [f"{name} {value:.4g}" for name, value in (("R2", r2), ("MAE", mae)) if value is not None]
+        click.echo(f"{target.name}: {', '.join(found)}")
+
+
 def _show_classes(trainer: Trainer, data: Dataset) -> None:
     """Print the scores of each class on the test samples, and the confusion matrix."""
     import numpy as np
 
     from ..data import label_names
     from ..results.classes import balanced_accuracy, class_scores, roc_auc
-    from ..results.report.classes import confusion_table, score_table
+    from ..results.report.classes import CONFUSION, confusion_table, score_table
     from ..train.scoring import slices
 
     net = trainer.net
@@ -87,6 +108,7 @@ def _show_classes(trainer: Trainer, data: Dataset) -> None:
     out = console()
     out.print(score_table(scores, "On the test samples"))
     if (table := confusion_table(scores)) is not None:
+        click.echo(CONFUSION)
         out.print(table)
     auc = roc_auc(data.test_y, logits)
     click.echo(

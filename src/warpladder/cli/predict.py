@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import sys
 from pathlib import Path
@@ -48,16 +49,17 @@ def predict(
     rung: str | None,
     net_file: str | None,
 ) -> None:
-    """Predict the samples in INPUT: a CSV table with or without labels, IDX images, a CIFAR-10 batch, or NumPy arrays.
+    """Predict the samples in INPUT: a CSV table with or without labels, IDX images, a CIFAR-10 batch, NumPy arrays, an
+    image (PNG, JPEG) or a folder of images.
 
-    All but NumPy's may be gzipped; an .npz has the samples as x or x_test. Without --submission or --save the labels
-    are printed, one a line, by name if the training table had names. Features are scaled as in training, and the
-    columns of a table are found by their names.
+    Tables, IDX and CIFAR-10 may be gzipped; an .npz has x or x_test. Without --submission or --save the labels are
+    printed, one a line, of a folder after the file's name. Features are scaled as in training.
 
     \b
     Examples:
       warpladder predict mlp.safetensors test.csv --submission submission.csv
       warpladder predict mlp.safetensors people.csv --proba
+      warpladder predict cnn.safetensors photos
       warpladder predict autoencoder.safetensors test_batch.bin --save images.npy
     """
     import numpy as np
@@ -81,19 +83,18 @@ def predict(
         )
     if proba and not labels_wanted and not model.is_binary:
         raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no probabilities: leave --proba out")
-    x, scale = _samples(model, input_file)
+    names, x, scale = _samples(model, input_file)
     with restore(trained, rung) as trainer:
         outputs = np.concatenate([trainer.predict(x[a:b], scale) for a, b in slices(trained.net, len(x), trainer)])
-    labels = _labels(model, outputs)
-    outputs = trained.data.in_units(outputs)
+    labels, outputs = _labels(model, outputs), trained.data.in_units(outputs)
     if save is not None:
         _write_outputs(save, outputs)
     if submission is not None and labels is not None:
         write_submission(submission, labels)
     if proba:
-        _print_probabilities(model, outputs)
+        _print_probabilities(model, outputs, names)
     elif save is None and submission is None and labels is not None:
-        sys.stdout.write("".join(f"{label}\n" for label in labels.tolist()))
+        csv.writer(sys.stdout, lineterminator="\n").writerows(_named(names, [[label] for label in labels.tolist()]))
     elif save is None and trained.data.has_targets:
         _print_targets(model, outputs > 0 if model.is_binary else outputs)
     for path in filter(None, (save, submission)):
@@ -117,8 +118,20 @@ def _check_places(
         check_place(submission, overwrite, checkpoint, input_file, *([] if save is None else [save]))
 
 
-def _samples(model: Run, path: Path) -> tuple[np.ndarray, float]:
-    """Samples of a file as the net takes them, and their scale."""
+def _samples(model: Run, path: Path) -> tuple[list[str], np.ndarray, float]:
+    """Names of a folder's images, else none; samples as the net takes them, and their scale."""
+    from ..data.folders import SUFFIXES, read_images
+    from ..train.samples import as_samples
+
+    if path.suffix.lower() not in SUFFIXES and not path.is_dir():
+        return [], *_of_file(model, path)
+    names, images = read_images(path, model.net.in_shape)
+    samples = as_samples(images, model.net, model.checkpoint.data)
+    return names if path.is_dir() else [], *model.seen(samples)
+
+
+def _of_file(model: Run, path: Path) -> tuple[np.ndarray, float]:
+    """Samples of a table, or a file of arrays, as the net takes them, and their scale."""
     from ..data.npz import read_samples
     from ..data.samples import load_samples
     from ..data.tables.load import samples_of
@@ -149,8 +162,6 @@ def _print_targets(model: Run, outputs: np.ndarray) -> None:
     """Print predicted targets in their units: a line for each sample; several targets as CSV, with a header of
     names.
     """
-    import csv
-
     table, rows = model.checkpoint.data.table, outputs.reshape(len(outputs), -1)
     out = csv.writer(sys.stdout, lineterminator="\n")
     if rows.shape[1] > 1:
@@ -158,10 +169,13 @@ def _print_targets(model: Run, outputs: np.ndarray) -> None:
     out.writerows([f"{float(value):.6g}" for value in row] for row in rows.tolist())
 
 
-def _print_probabilities(model: Run, outputs: np.ndarray) -> None:
-    """Print probabilities as CSV: a column for each class, a row for each sample."""
-    import csv
+def _named(names: list[str], rows: list[list[str]]) -> list[list[str]]:
+    """Rows, each after its sample's name if there are names."""
+    return [[name, *row] for name, row in zip(names, rows, strict=True)] if names else rows
 
+
+def _print_probabilities(model: Run, outputs: np.ndarray, names: list[str]) -> None:
+    """Print probabilities as CSV: a column for each class, a row for each sample, after its name if it has one."""
     import numpy as np
 
     from ..train.scoring import probabilities, sigmoid
@@ -171,5 +185,5 @@ def _print_probabilities(model: Run, outputs: np.ndarray) -> None:
         return
     chances = probabilities(np.hstack([0 * outputs, outputs]) if model.is_binary else outputs)
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(model.classes_.tolist())
-    table.writerows([f"{share:.6g}" for share in row] for row in chances.tolist())
+    table.writerow(["file"] * bool(names) + model.classes_.tolist())
+    table.writerows(_named(names, [[f"{share:.6g}" for share in row] for row in chances.tolist()]))

@@ -212,11 +212,12 @@ def _draw(found: SvmResults, folder: Path) -> None:
 
 
 def _show(found: SvmResults) -> None:
-    from ..results.report.classes import confusion_table, score_table
+    from ..results.report.classes import CONFUSION, confusion_table, score_table
 
     out = console()
     out.print(score_table(found.scores, "On the test samples"))
     if (table := confusion_table(found.scores)) is not None:
+        click.echo(CONFUSION)
         out.print(table)
     stages = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in found.seconds.items())
     how = (

@@ -241,7 +241,7 @@ def _place(ctx: click.Context, run: ResolvedRun) -> Iterator[Path | None]:
         yield own(named or ctx.params["resume"])
     else:
         with fresh_folder(
-            own(Path(f"{run.net.name}-{run.data.name}")).name,
+            f"{run.net.name}-{run.data.name}" + f"-seed-{run.config.seed}" * (ctx.params["repeat"] is not None),
             "name a file with --checkpoint, or keep nothing with --no-checkpoint",
         ) as folder:
             yield own(folder / f"{as_file_name(run.net.name)}.safetensors")

@@ -46,19 +46,43 @@ def read_folder(path: str | os.PathLike[str], seed: int = 0) -> Dataset:
     return arrays(np.stack(train_x), train_y, np.stack(test_x), test_y, layout="NCHW", name=root.name or str(root))
 
 
+def read_images(path: Path, shape: tuple[int, ...]) -> tuple[list[str], np.ndarray]:
+    """Names of the images at a path, and images (samples, *shape) uint8: one file, or those in a folder and its inner
+    folders, in the order of their names. shape : of a net's samples, (channels, height, width) if they are images.
+
+    Raises
+    ------
+    DataError
+        There are no images, or one is damaged or of another size; the message names it.
+    """
+    found = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES)
+    if not found:
+        raise DataError(f"{path}: holds no images ({', '.join(SUFFIXES)})")
+    if len(shape) != 3:
+        raise DataError(f"{path}: the net takes no images, but samples of shape {shape}")
+    images = np.stack([_alike(file, shape, "the net takes") for file in found])
+    return [os.fspath(file if path.is_file() else file.relative_to(path)) for file in found], images
+
+
+def _alike(file: Path, shape: tuple[int, ...] | None, others: str) -> np.ndarray:
+    """Image of a file. Raises `DataError` if it is damaged, or its shape is not that of the others."""
+    image = _image(file)
+    if shape is not None and image.shape != shape:
+        raise DataError(
+            f"{file}: is {_size(image.shape)}, {others} {_size(shape)}: bring all to one size and mode, as "
+            f"`mogrify -resize {shape[2]}x{shape[1]}!` of ImageMagick does, or Image.resize of Pillow"
+        )
+    return image
+
+
 def _images(folder: Path, like: np.ndarray | None = None) -> tuple[list[np.ndarray], list[str]]:
     """Images (channels, height, width) uint8 and class names, in the order of the files' names."""
     x: list[np.ndarray] = []
     y: list[str] = []
     for of_class in sorted(each for each in folder.iterdir() if each.is_dir()):
         for file in sorted(each for each in of_class.iterdir() if each.suffix.lower() in SUFFIXES):
-            image = _image(file)
             first = x[0] if x else like
-            if first is not None and image.shape != first.shape:
-                raise DataError(
-                    f"{file}: is {_size(image)}, the images before it {_size(first)}: bring all to one size and mode"
-                )
-            x.append(image)
+            x.append(_alike(file, None if first is None else first.shape, "the images before it"))
             y.append(of_class.name)
     if not x:
         if instead := other_set(folder):
@@ -108,6 +132,6 @@ def _image(path: Path) -> np.ndarray:
     return pixels[np.newaxis] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def _size(image: np.ndarray) -> str:
-    channels, height, width = image.shape
+def _size(shape: tuple[int, ...]) -> str:
+    channels, height, width = shape
     return f"{width} x {height} pixels in {'grey' if channels == 1 else 'colour'}"

@@ -43,7 +43,7 @@ class MLPClassifier(RungPerceptron, Theirs):
     weight_decay : float
         Above 0 solver="adam" is AdamW with this decay, as `torch.optim.AdamW` has it, and no penalty `alpha`.
     schedule : Schedule, str or None
-        Schedule of the learning rate over max_iter epochs, as `wl.Cosine(warmup=1)` or "onecycle:max_lr=0.01".
+        Schedule of the learning rate over max_iter epochs, as `wl.Cosine(warmup=1)` or "onecycle:pct_start=0.2".
     initial : {"he", "glorot", "pytorch"} or None
         Rule of the initial weights, as `TrainConfig(initial=...)`; None draws scikit-learn's.
 

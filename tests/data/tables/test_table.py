@@ -113,6 +113,20 @@ def test_a_resumed_run_repeats_its_bits(people, tmp_path):
         wl.train("mlp", table(people, "answer", drop=["job"]), config, resume=tmp_path / "p.safetensors")
 
 
+@pytest.mark.parametrize("how", ["values", "gaps"])
+def test_a_column_that_tells_the_label_is_named(people, how):
+    frame = frames(people)[0].drop(columns="job")
+    tells = {"values": frame["answer"].map({"no": "x", "yes": "y", "maybe": "z"}), "gaps": frame["height"]}[how]
+    two = frame.assign(answer=frame["answer"] == "yes", after=tells)
+    if how == "gaps":
+        two.loc[~two["answer"], "after"] = np.nan
+    with pytest.warns(
+        UserWarning, match="column 'after' alone determines the label of every training row.*--drop after"
+    ) as seen:
+        table(two, "answer")
+    assert len(seen) == 1
+
+
 def test_several_frames_and_lazy_ones_are_refused(people):
     frame = frames(people)[0]
     for several in [frame, frame], (frame,):
@@ -213,6 +227,11 @@ BAD: dict[str, tuple[list[list[str]], str | None, dict[str, Any], str]] = {
     "no label named": (rows(), None, {}, "which column is the label. Name it, --label NAME.*perhaps 'answer'"),
     "a label that is not there": (rows(), "anser", {}, "label names 'anser', which is no column: did you mean 'answer'"),
     "a column to drop": (rows(), "answer", {"drop": ["jobs"]}, "drop names 'jobs', which is no column: did you mean 'job'"),
+    "columns in one word": (rows(), "answer", {"drop": ["age,job"]},
+                            r"which is no column: several are --drop age --drop job, in Python drop=\['age', 'job'\]\. "
+                            "The columns are age, job, height, answer"),
+    "dates in two columns": ([["3.4.2026", f"2026-01-{1 + n % 28}", *line[2:]] for n, line in enumerate(rows())], "answer", {},
+                             "dates or times are in 'age', 'job'.*leave them out, --drop age --drop job"),
     "a missing label": (broken("answer", ""), "answer", {}, "line 6, column 'answer': the label is missing"),
     "text among numbers": (broken("height", "tall"), "answer", {}, "line 6, column 'height': 'tall' is no number where"),
     "infinity": (broken("height", "inf"), "answer", {}, "line 6, column 'height': 'inf' is no number where"),

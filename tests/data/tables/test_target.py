@@ -83,6 +83,20 @@ def test_what_is_no_target(houses: Path, options: dict[str, Any], words: str) ->
     assert "\n" not in str(caught.value)
 
 
+def test_each_of_several_targets_is_scored(houses: Path, tmp_path: Path, capsys: Any) -> None:
+    words = ["--data", str(houses), "--target", "price", "--target", "tax", "--rung", "numpy", "--epochs", "3"]
+    assert main(["train", "mlp", *words, "--repeat", "2", "--checkpoint", str(tmp_path / "net.safetensors")]) == 0
+    assert "test R2" in capsys.readouterr().out
+    net = wl.load(tmp_path / "net-seed-1.safetensors")
+    assert main(["evaluate", str(tmp_path / "net-seed-1.safetensors"), "--data", str(houses)]) == 0
+    shown, data = capsys.readouterr().out.splitlines(), table(houses, target=["price", "tax"], seed=1)
+    assert data.table is not None and data.test_y is not None
+    wanted, found = data.table.in_units(data.test_y), net.predict(data.test_x)
+    for i, name in enumerate(("price", "tax")):
+        r2, mae = r2_score(wanted[:, i], found[:, i]), mean_absolute_error(wanted[:, i], found[:, i])
+        assert f"{name}: R2 {r2:.4g}, MAE {mae:.4g}" in shown
+
+
 def test_a_gap_in_a_target_is_refused_by_its_line(tmp_path: Path) -> None:
     (tmp_path / "gap.csv").write_text("a,b\n1,2\n5,\n7,3\n")
     with pytest.raises(DataError, match="line 3, column 'b': the target is missing"):

@@ -58,7 +58,17 @@ def _score(run: Run | None) -> str:
     assert run is not None
     if run.test_accuracy is not None:
         return f"test accuracy {percent(run.test_accuracy)}"
-    return "not tested" if run.test_loss is None else f"test loss {run.test_loss:.4g}"
+    r2 = _r2(run)
+    return (
+        "not tested"
+        if run.test_loss is None
+        else f"test loss {run.test_loss:.4g}" + ("" if r2 is None else f", R2 {r2:.4g}")
+    )
+
+
+def _r2(run: Run) -> float | None:
+    """R2 on the test samples; None without targets or test samples."""
+    return None if run.checkpoint.test is None else run.checkpoint.test.r2
 
 
 def _table(runs: dict[int, Run]) -> Table:
@@ -72,6 +82,7 @@ def _table(runs: dict[int, Run]) -> Table:
         "valid. loss": [run.history[(run.best_epoch or 0) - 1].valid_loss for run in runs.values() if run.history],
         "test loss": [run.test_loss for run in runs.values()],
         "test accuracy": [run.test_accuracy for run in runs.values()],
+        "test R2": [_r2(run) for run in runs.values()],
         "seconds": [sum(log.seconds for log in run.history) for run in runs.values()],
     }
     columns = {head: [each for each in values if each is not None] for head, values in found.items()}

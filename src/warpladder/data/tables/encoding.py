@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -143,11 +144,14 @@ class TableEncoding:
             A column is empty, has dates, mixes numbers with text, or has a different text in most rows.
         """
         free = [name for name, column in frame.columns.items() if _is_free_text(column)]
-        if free:
-            options = " ".join(f"--drop {name!r}" if " " in name else f"--drop {name}" for name in free)
+        dates = [name for name, column in frame.columns.items() if column.holds_dates and not column.is_number]
+        if free or len(dates) > 1:
+            options = " ".join(f"--drop {quote(name)}" for name in (*free, *dates))
+            why = [f"nearly every row has a text of its own in {', '.join(map(repr, free))}"] * bool(free)
+            why += [f"dates or times are in {', '.join(map(repr, dates))}, of which numbers can be made"] * bool(dates)
             raise DataError(
-                f"{frame.source}: nearly every row has a text of its own in {', '.join(map(repr, free))}: leave "
-                f"{'it' if len(free) == 1 else 'them'} out, {options}, in Python drop=[...]"
+                f"{frame.source}: {'; '.join(why)}: leave {'it' if len(free + dates) == 1 else 'them'} out, {options}, "
+                "in Python drop=[...]"
             )
         columns = tuple(_fitted(frame, column, column.name in categories) for column in frame.columns.values())
         return cls(label, columns, tuple(dropped))
@@ -190,8 +194,10 @@ def _is_free_text(column: TableColumn) -> bool:
     if column.holds_numbers or not len(there):
         return False
     kinds = len(set(there.tolist()))
+    if column.holds_dates or column.holds_dressed_numbers:
+        return False
     if len(there) >= FEW_ROWS and kinds > 0.9 * len(there):
-        return not column.holds_dates and not column.holds_dressed_numbers
+        return True
     return kinds > MOST_CATEGORIES and kinds > len(there) / 2
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,12 @@ from ..encoded import encoded
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
 from ..subset import check_numbers, permutation, stratified
-from .encoding import LARGEST, TableEncoding, TargetColumn
+from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn
 from .frame import Frame, TableColumn, from_data_frame, from_text, joined
 from .text import read_text
 
 _LIMIT = 2**32  # bytes of text
+REPEATED = 10  # rows for each distinct value of a column whose values may tell the label, on average
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
@@ -109,6 +111,8 @@ def table(
         raise DataError(f"{frame.source}: has no column but the {what} {listed(learnt)}{others}")
     if encoding is None:
         encoding = TableEncoding.fit(features.take(train), label or "", dropped, category)
+        if not targets:
+            _warn_of_leaks(features.take(train), y[train])
         encoding = replace(encoding, targets=tuple(map(_target, targets, y[train].T)) if targets else ())
     classes = () if targets else classes_of(y[train])
     x = encoding.apply(features)
@@ -220,22 +224,41 @@ def _check_names(
         likely = [name for name in (frame.names[-1], frame.names[0]) if not _counts(frame.columns[name])]
         hint = f"; perhaps {shown(likely[0])}" if likely else ""
         raise DataError(
-            f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}; the "
-            f"columns are {listed(frame.names)!r}"
+            f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}. The "
+            f"columns are {listed(frame.names)}"
         )
     learns = "label" if has_label else "target"
     for what, names in ((learns, learnt), ("drop", drop), ("category", category)):
         for name in names:
             if name not in frame.columns:
                 near = get_close_matches(str(name), frame.names, 1)
-                meant = f": did you mean {near[0]!r}?" if near else ""
+                meant = f": did you mean {near[0]!r}?" if near else "."
+                several = [each.strip() for each in str(name).split(",")]
+                if len(several) > 1 and what != "label" and all(each in frame.columns for each in several):
+                    options = " ".join(f"--{what} {quote(each)}" for each in several)
+                    meant = f": several are {options}, in Python {what}={several}."
                 raise DataError(
-                    f"{frame.source}: {what} names {shown(name)}, which is no column{meant}; the columns are "
-                    f"{listed(frame.names)!r}"
+                    f"{frame.source}: {what} names {shown(name)}, which is no column{meant} The columns are "
+                    f"{listed(frame.names)}"
                 )
     if twice := [name for name in learnt if learnt.count(name) > 1]:
         raise DataError(f"{frame.source}: the target {shown(twice[0])} is named twice")
     return learnt
+
+
+def _warn_of_leaks(features: Frame, labels: np.ndarray) -> None:
+    """Warn of columns that alone tell the label of every training row: by values that repeat, or by their gaps."""
+    for column in features.columns.values():
+        values = np.array(["" if text is None else f" {text}" for text in column.texts])
+        groups = values if len(np.unique(values)) <= len(values) / REPEATED else column.missing
+        kinds = len(np.unique(groups))
+        pairs = {(group, label) for group, label in zip(groups.tolist(), labels.tolist(), strict=True)}
+        if len(pairs) == kinds > 1 and len(labels) >= FEW_ROWS and len(np.unique(labels)) > 1:
+            warnings.warn(
+                f"{features.source}: column {shown(column.name)} alone determines the label of every training row: if "
+                f"it is known only after the label, leave it out, --drop {quote(column.name)}, in Python drop=[...]",
+                stacklevel=3,
+            )
 
 
 def _counts(column: TableColumn) -> bool:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: Most classes of a printed matrix; more are wider than a terminal.
 MOST = 20
+#: title of a confusion matrix
+CONFUSION = "Confusion: rows are what samples are, columns what they were taken for"
 
 
 def score_table(scores: ClassScores, title: str) -> Table:
@@ -31,8 +33,8 @@ def score_table(scores: ClassScores, title: str) -> Table:
 
 
 def confusion_table(scores: ClassScores) -> Table | None:
-    """Table of the confusion matrix, a row for each true class, a column for each predicted class; None for more than
-    `MOST` classes.
+    """Table of the confusion matrix without its title, which is wider: a row for each true class, a column for each
+    predicted class; None for more than `MOST` classes.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -40,10 +42,7 @@ def confusion_table(scores: ClassScores) -> Table | None:
 
     if len(scores.names) > MOST:
         return None
-    table = Table(
-        title="Confusion: rows are what samples are, columns what they were taken for", title_justify="left",
-        box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("", no_wrap=True)
     cells = [[f"{count:,}" if count else "" for count in row] for row in scores.confusion]
     for c, name in enumerate(scores.names):
