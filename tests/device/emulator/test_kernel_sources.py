@@ -82,3 +82,37 @@ def test_each_runs_without_the_declarations_that_do_not_compile():
     assert x.download().tolist() == [3.5, 3.5]
     with pytest.raises(KernelError, match=r"user\.cu:2: 'nowhere' was not declared"):
         device.kernel(SOURCE, "needs")
+
+
+def test_words_of_bytes_and_halfwords_wherever_their_functions_are_named():
+    source = assembled(
+        Path("words.cu"),
+        """
+#define LANES(name) __v##name##4
+__device__ unsigned larger(unsigned a, unsigned b) { return __vmaxu2(a, b); }
+__global__ void k(unsigned* y, unsigned a, unsigned b) {
+    y[0] = LANES(add)(a, b), y[1] = larger(a, b), y[2] = __viaddmax_u32(a, b, 7u);
+}""",
+    )
+    device = EmulatedDevice()
+    y = device.zeros((3,), np.uint32)
+    device.kernel(source, "k").bind(1, 1, y, 0x01FF0002, 0x00010003).send()
+    assert y.download().tolist() == [0x01000005, 0x01FF0003, 0x02000005]
+
+
+def test_short_floats_are_made_of_integers_and_back():
+    source = assembled(
+        Path("short.cu"),
+        """
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+__global__ void k(float* y, int* z, int a) {
+    y[0] = __half2float(__int2half_rd(a)), y[1] = __half2float(__int2half_ru(a));
+    y[2] = __bfloat162float(__ushort2bfloat16_rz(513));
+    z[0] = __half2int_ru(__float2half(2.5f)), z[1] = __bfloat162uint_rz(__float2bfloat16(3.75f));
+}""",
+    )
+    device = EmulatedDevice()
+    y, z = device.zeros((3,), np.float32), device.zeros((2,), np.int32)
+    device.kernel(source, "k").bind(1, 1, y, z, 2049).send()
+    assert y.download().tolist() == [2048, 2050, 512] and z.download().tolist() == [3, 3]

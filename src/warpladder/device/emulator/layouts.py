@@ -17,7 +17,7 @@ from ..source import KernelSource
 from ..types import BUILT_IN, Member, Type, enumeration
 from .debug_info import DebugEntry, entries
 from .faulty import without_faulty
-from .rewrite import rewritten, without_ptx
+from .rewrite import rewritten, with_headers, without_ptx
 from .symbols import emptied
 from .toolchain import ALWAYS, HEADERS, key, made
 
@@ -45,7 +45,7 @@ def parameter_types(source: KernelSource, name: str) -> tuple[ParameterType | st
     """
     kernel = f"std::remove_reference_t<decltype({callee(name)})>*"
     empty = without_ptx(rewritten(emptied(source).text, str(source.path)))
-    text = f'#include "emulator.h"\n{empty}\n#line 1 "the parameters"\nvoid emu_parameters({kernel}) {{}}\n'
+    text = f'{with_headers(empty)}\n#line 1 "the parameters"\nvoid emu_parameters({kernel}) {{}}\n'
     flags = [flag for flag in ALWAYS if not flag.startswith("-g")]
     flags += [
         "-DEMU_CHECK",

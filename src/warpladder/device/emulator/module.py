@@ -14,7 +14,7 @@ from ..declarations import bounds, callee, definition, last_name, readable, scop
 from ..source import KernelSource
 from .conversions import saturating
 from .faulty import without_faulty
-from .rewrite import rewritten, without_ptx
+from .rewrite import rewritten, with_headers, without_ptx
 from .symbols import callable_part, constants, without_kernels
 from .toolchain import FILLED_FLAGS, check_syntax, is_compiled, library, runtime
 
@@ -177,7 +177,7 @@ def _text(source: KernelSource, kernels: tuple[str, ...]) -> str:
         names = f"using namespace {scope(name)};" if scope(name) else ""
         exports += f"EMU_BOUNDS({number}, {names}, {bounds(source, name) or 1024})\n"
     exports += "".join(f"EMU_CONSTANT({number}, {name})\n" for number, name in enumerate(constants(source)))
-    return f'#include "emulator.h"\n{_body(source)}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
+    return f'{with_headers(_body(source))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
 
 
 @cache

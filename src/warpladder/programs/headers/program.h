@@ -22,6 +22,7 @@
 
 #undef lerp
 #include "emulator.h"
+#include "simd.h"
 
 #undef printf        // the C library's, for the host and for kernels
 #undef clock

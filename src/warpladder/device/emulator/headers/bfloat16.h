@@ -5,11 +5,11 @@
 namespace emu {
 
 inline unsigned short bfloat16_bits(float x) {
-    uint32_t f = std::bit_cast<uint32_t>(x);
+    uint32_t f = __builtin_bit_cast(uint32_t, x);
     if ((f & 0x7fffffff) > 0x7f800000) return 0x7fff;  // NaN, as the GPU's
     return (unsigned short)((f + 0x7fff + (f >> 16 & 1)) >> 16);
 }
-inline float bfloat16_value(unsigned short b) { return std::bit_cast<float>(uint32_t(b) << 16); }
+inline float bfloat16_value(unsigned short b) { return __builtin_bit_cast(float, uint32_t(b) << 16); }
 
 }  // namespace emu
 
@@ -24,7 +24,7 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) { return __nv_bfloat16(x); }
 inline __nv_bfloat16 __double2bfloat16(double x) { return __nv_bfloat16(float(x)); }
 inline float __bfloat162float(__nv_bfloat16 x) { return float(x); }
 inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
-inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) { return std::bit_cast<__nv_bfloat16>(x); }
+inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) { return __builtin_bit_cast(__nv_bfloat16, x); }
 inline __nv_bfloat162 __floats2bfloat162_rn(float a, float b) { return {__nv_bfloat16(a), __nv_bfloat16(b)}; }
 inline __nv_bfloat162 __float2bfloat162_rn(float a) { return {__nv_bfloat16(a), __nv_bfloat16(a)}; }
 inline __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {__nv_bfloat16(v.x), __nv_bfloat16(v.y)}; }

@@ -4,16 +4,16 @@
 
 #include "arithmetic.h"
 
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
-inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
-inline int __double2hiint(double x) { return int(std::bit_cast<uint64_t>(x) >> 32); }
-inline int __double2loint(double x) { return int(std::bit_cast<uint64_t>(x)); }
+inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
+inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
+inline int __double2hiint(double x) { return int(__builtin_bit_cast(uint64_t, x) >> 32); }
+inline int __double2loint(double x) { return int(__builtin_bit_cast(uint64_t, x)); }
 inline double __hiloint2double(int high, int low) {
-    return std::bit_cast<double>(uint64_t(unsigned(high)) << 32 | unsigned(low)); }
+    return __builtin_bit_cast(double, uint64_t(unsigned(high)) << 32 | unsigned(low)); }
 
 #define EMU_TO_INTEGERS(from, F, suffix, rounding)                                                \
     inline int __##from##2int_##suffix(F x) { return emu::saturated<int>(rounding(x)); }          \

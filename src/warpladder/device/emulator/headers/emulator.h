@@ -1,4 +1,4 @@
-// CUDA C++ for a CPU's compiler: all declarations that NVRTC has without an include.
+// CUDA C++ for a CPU's compiler: all declarations that NVRTC has without an include, but those of simd.h.
 #pragma once
 // Without the special functions of C++17, which no GPU has: instances of their templates, made for every kernel anew,
 // take most of the time that a small kernel takes to compile.
@@ -26,7 +26,6 @@
 #include "special.h"
 #include "rounding.h"
 #include "bits.h"
-#include "simd.h"
 #include "builtins.h"
 #include "shared.h"
 #include "barriers.h"

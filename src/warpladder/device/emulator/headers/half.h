@@ -7,11 +7,11 @@
 namespace emu {
 
 inline unsigned short half_bits(float x) {
-    uint32_t f = std::bit_cast<uint32_t>(x), sign = f >> 16 & 0x8000, a = f & 0x7fffffff;
+    uint32_t f = __builtin_bit_cast(uint32_t, x), sign = f >> 16 & 0x8000, a = f & 0x7fffffff;
     if (a > 0x7f800000) return 0x7fff;                                     // NaN, as the GPU's
     if (a >= 0x477ff000) return (unsigned short)(sign | 0x7c00);          // rounds to infinity
     if (a < 0x38800000) {                                                  // below 2^-14: subnormal
-        float scaled = std::bit_cast<float>(a) * 16777216.0f;              // units of 2^-24, exact
+        float scaled = __builtin_bit_cast(float, a) * 16777216.0f;              // units of 2^-24, exact
         return (unsigned short)(sign | unsigned(nearbyintf(scaled)));
     }
     a += 0xfff + (a >> 13 & 1);
@@ -20,8 +20,8 @@ inline unsigned short half_bits(float x) {
 inline float half_value(unsigned short h) {
     uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
     if (exponent == 0)
-        return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(float(fraction) * 5.9604644775390625e-8f));
-    return std::bit_cast<float>(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13);
+        return __builtin_bit_cast(float, sign | __builtin_bit_cast(uint32_t, float(fraction) * 5.9604644775390625e-8f));
+    return __builtin_bit_cast(float, sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13);
 }
 
 }  // namespace emu
@@ -94,7 +94,7 @@ inline __half __int2half_rn(int x) { return __half(float(x)); }
 inline int __half2int_rz(__half x) { return __float2int_rz(float(x)); }
 inline unsigned short __half_as_ushort(__half x) { return x.bits; }
 inline short __half_as_short(__half x) { return short(x.bits); }
-inline __half __ushort_as_half(unsigned short x) { return std::bit_cast<__half>(x); }
+inline __half __ushort_as_half(unsigned short x) { return __builtin_bit_cast(__half, x); }
 inline __half2 __floats2half2_rn(float a, float b) { return {__half(a), __half(b)}; }
 inline __half2 __float2half2_rn(float a) { return {__half(a), __half(a)}; }
 inline __half2 __float22half2_rn(float2 v) { return {__half(v.x), __half(v.y)}; }

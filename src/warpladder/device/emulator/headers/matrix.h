@@ -9,7 +9,7 @@ namespace emu {
 enum class Factors { half, bfloat16, tf32 };
 
 inline unsigned tf32_bits(float x) {
-    uint32_t bits = std::bit_cast<uint32_t>(x);
+    uint32_t bits = __builtin_bit_cast(uint32_t, x);
     if ((bits & 0x7f800000) == 0x7f800000) return bits;
     return (bits + 0x1000) & 0xffffe000;
 }
@@ -19,7 +19,7 @@ inline unsigned tf32_bits(float x) {
 template <int WORDS> EMU_UNSEEN inline void unpack(float* out, const unsigned (&words)[WORDS], Factors factors) {
     for (int i = 0; i < WORDS; ++i) {
         if (factors == Factors::tf32) {
-            out[i] = std::bit_cast<float>(words[i] & 0xffffe000);
+            out[i] = __builtin_bit_cast(float, words[i] & 0xffffe000);
             continue;
         }
         for (int part = 0; part < 2; ++part) {

@@ -183,7 +183,7 @@ EMU_UNSEEN void mma(T (&d)[D], const R (&a)[A], const R (&b)[B], const char* fil
         if constexpr (factor == Factor::f64) return bits;
         else if constexpr (factor == Factor::f16) return half_value((unsigned short)(bits >> 16 * part));
         else if constexpr (factor == Factor::bf16) return bfloat16_value((unsigned short)(bits >> 16 * part));
-        else if constexpr (factor == Factor::tf32) return std::bit_cast<float>(uint32_t(bits) & 0xffffe000u);
+        else if constexpr (factor == Factor::tf32) return __builtin_bit_cast(float, uint32_t(bits) & 0xffffe000u);
         else if constexpr (factor == Factor::s8) return (signed char)(bits >> 8 * part);
         else return (unsigned char)(bits >> 8 * part);
     };

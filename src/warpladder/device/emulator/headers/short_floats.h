@@ -54,18 +54,19 @@ template <class H> H above_zero(H x) { return float(x) != float(x) || float(x) >
     inline T __h##name##_sat(T a, T b) { return emu::within_one(a operation b); } \
     EMU_SHORT_PAIRS(T, T2, __h##name##2_rn, __h##name##_rn) \
     EMU_SHORT_PAIRS(T, T2, __h##name##2_sat, __h##name##_sat)
-// Conversions from and to an integer I, of the given name.
+// Conversions from and to an integer I, of the given name: templates, so that only those that a kernel uses have
+// instances.
 #define EMU_SHORT_INTEGER(T, s, I, name) \
-    inline T __##name##2##s##_rd(I x) { return emu::narrowed<T>(x, -1); } \
-    inline T __##name##2##s##_ru(I x) { return emu::narrowed<T>(x, 1); } \
-    inline T __##name##2##s##_rz(I x) { return emu::narrowed<T>(x, 0); } \
-    inline I __##s##2##name##_rn(T x) { return emu::whole_of<I>(nearbyintf(float(x))); } \
-    inline I __##s##2##name##_rd(T x) { return emu::whole_of<I>(floorf(float(x))); } \
-    inline I __##s##2##name##_ru(T x) { return emu::whole_of<I>(ceilf(float(x))); }
+    template <int = 0> T __##name##2##s##_rd(I x) { return emu::narrowed<T>(x, -1); } \
+    template <int = 0> T __##name##2##s##_ru(I x) { return emu::narrowed<T>(x, 1); } \
+    template <int = 0> T __##name##2##s##_rz(I x) { return emu::narrowed<T>(x, 0); } \
+    template <int = 0> I __##s##2##name##_rn(T x) { return emu::whole_of<I>(nearbyintf(float(x))); } \
+    template <int = 0> I __##s##2##name##_rd(T x) { return emu::whole_of<I>(floorf(float(x))); } \
+    template <int = 0> I __##s##2##name##_ru(T x) { return emu::whole_of<I>(ceilf(float(x))); }
 #define EMU_SHORT_NEAREST(T, s, I, name) \
     inline T __##name##2##s##_rn(I x) { return T(float(x)); }
 #define EMU_SHORT_TRUNCATED(T, s, I, name) \
-    inline I __##s##2##name##_rz(T x) { return emu::whole_of<I>(truncf(float(x))); }
+    template <int = 0> I __##s##2##name##_rz(T x) { return emu::whole_of<I>(truncf(float(x))); }
 #define EMU_SHORT_MORE(T, T2, s, s2) \
     EMU_SHORT_FUNCTION(T, T2, ceil, ceilf(x)) EMU_SHORT_FUNCTION(T, T2, floor, floorf(x)) \
     EMU_SHORT_FUNCTION(T, T2, trunc, truncf(x)) EMU_SHORT_FUNCTION(T, T2, rint, nearbyintf(x)) \
@@ -124,7 +125,7 @@ template <class H> H above_zero(H x) { return float(x) != float(x) || float(x) >
     inline T __float2##s##_rd(float x) { return emu::narrowed<T>(x, -1); } \
     inline T __float2##s##_ru(float x) { return emu::narrowed<T>(x, 1); } \
     inline T __float2##s##_rz(float x) { return emu::narrowed<T>(x, 0); } \
-    inline T __short_as_##s(short x) { return std::bit_cast<T>(x); } \
+    inline T __short_as_##s(short x) { return __builtin_bit_cast(T, x); } \
     EMU_SHORT_INTEGER(T, s, int, int) EMU_SHORT_INTEGER(T, s, unsigned, uint) EMU_SHORT_INTEGER(T, s, short, short) \
     EMU_SHORT_INTEGER(T, s, unsigned short, ushort) EMU_SHORT_INTEGER(T, s, long long, ll) \
     EMU_SHORT_INTEGER(T, s, unsigned long long, ull) \
