@@ -192,8 +192,8 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
     # The object is this process's own: another one that makes the same library removes its own when it is done.
     command = [f"-I{_parsed_headers(*flags)}", *flags, "-c", "-x", "c++", "-"]
     built = made(f"{name}-{os.getpid()}-{threading.get_ident()}.o", command, what, text)
-    # C++'s library comes with the runtime: to look for it here takes more than half of the time of linking.
-    libraries = ["-fsanitize=address,undefined"] if mode == "asan" else ["-nodefaultlibs", "-lgcc", "-lm", "-lc"]
+    # All other libraries come with the runtime: to look for them here takes most of the time of linking.
+    libraries = ["-fsanitize=address,undefined"] if mode == "asan" else ["-nodefaultlibs", "-lgcc"]
     try:
         return made(f"{name}.so", ["-shared", str(built), str(linked), "-Wl,-rpath,$ORIGIN", *libraries], what)
     finally:
