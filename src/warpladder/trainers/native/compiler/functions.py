@@ -88,9 +88,13 @@ class _Pipeline(CompilerBase):
         return [passes]
 
 
+#: Passes of numba versions whose machine code was compared with and without `_InlineOnce`; others have their own.
+_PASSES: dict[str, Any] = {"pipeline_class": _Pipeline} if numba.version_info[:2] == (0, 68) else {}
+
+
 def shared(function: Callable) -> Any:
     """Decorator that compiles a function once, together with its callers."""
-    return numba.njit(pipeline_class=_Pipeline, **_OPTIONS)(function)
+    return numba.njit(**_PASSES, **_OPTIONS)(function)
 
 
 def inner(function: Callable) -> Any:
