@@ -9,6 +9,7 @@ import pytest
 from planted_layers import CutsGradients, IgnoresSmallWeights, SaturatesAt30
 from planted_operations import Nothing, mixed
 from planted_seldom import ON_BATCHES, ON_LABELS, ON_WEIGHTS
+from planted_sizes import SIZES_ON_BATCHES, SIZES_ON_LABELS, SIZES_ON_WEIGHTS
 from regime_liars import RegimeLiar
 from shared_cases import SQUARE, made_before
 
@@ -47,7 +48,11 @@ def weighted() -> Dataset:
 WEIGHTED = weighted()
 EVERY: dict[str, tuple[RegimeLiar, Net, Dataset | None]] = {
     str(liar): (liar, net, data)
-    for some, net, data in ((ON_LABELS, SQUARE, None), (ON_WEIGHTS, SQUARE, WEIGHTED), (ON_BATCHES, NORMALISES, None))
+    for some, net, data in (
+        (ON_LABELS + SIZES_ON_LABELS, SQUARE, None),
+        (ON_WEIGHTS + SIZES_ON_WEIGHTS, SQUARE, WEIGHTED),
+        (ON_BATCHES + SIZES_ON_BATCHES, NORMALISES, None),
+    )
     for liar in some
 }
 

@@ -24,8 +24,9 @@ from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
 from .bounds import update_bounds
-from .normalised.format_errors import with_format_errors
+from .normalised.format_errors import counts_errors, with_format_errors
 from .normalised.whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
+from .patience import Patience
 from .places import Moments, places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep, truth
@@ -44,6 +45,7 @@ BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
 WEIGHT_POWERS = -6.0, 5.0  # powers of two of weights of samples
+EVERY_WEIGHT = 20  # powers of two, up or down, by which all weights of a batch may be scaled
 WEIGHTLESS = 1 / 8  # share of the samples whose weight is 0
 
 
@@ -85,6 +87,7 @@ class CaseMaker:
         self.moments = Moments(config, self.seed)
         self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
+        self.patience = Patience()
 
     def case(
         self, name: str, order: Order, sources: Sequence[SampleSource], *,
@@ -105,19 +108,27 @@ class CaseMaker:
         made = 0 if fresh else self.moments.moment(order.n, len(steps))
         wanted = _WantedCase(name, order, steps, distinct or self.distinct, updates)
         reason = ""
+        self.patience.begin()
         for source in sources:
             for params, must_move in self._starts() if start is None else [(start, False)]:
                 try:
-                    first = State(params.astype(np.float64), step=made, buffers=drawn_buffers(self.net, self.rng))
+                    first = State(
+                        params.astype(np.float64), step=made, buffers=drawn_buffers(self.net, self.rng, self.precision)
+                    )
                     return self._case(wanted, source, first, must_move)
                 except TooManyKinks:
                     reason = "hardly any sample is away from every kink"
+                    self.patience.failed()
                     break
                 except Unfit as unfit:
                     reason = str(unfit)
-        raise NoReferenceStep(
-            f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {reason}"
-        )
+                    self.patience.failed()
+                if self.patience.is_over:
+                    raise NoReferenceStep(self._in_vain(name, f"{reason}, after {self.patience.tries} tries"))
+        raise NoReferenceStep(self._in_vain(name, reason))
+
+    def _in_vain(self, name: str, reason: str) -> str:
+        return f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {reason}"
 
     def _case(self, wanted: _WantedCase, source: SampleSource, state: State, must_move: bool) -> ReferenceCase:
         """Case with samples of one source, from one start. Raises `Unfit` or `TooManyKinks` if there is none."""
@@ -168,7 +179,11 @@ class CaseMaker:
             if not reason and wanted.updates and not self.plain:
                 reason = amplified_errors(self.net, self.config, step, gradients, self.precision)
             if not reason:
+                self.patience.begin()
                 return step, data
+            self.patience.failed()
+            if self.patience.is_over:
+                break
         raise Unfit(reason)
 
     def _repeated(self, count: int, size: int) -> np.ndarray:
@@ -218,7 +233,7 @@ class CaseMaker:
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
         if self.net.normalizes:
             step = whole_step(reference, step, seen, y, self.precision, places, weights)
-            if self.precision.coarse and wanted.updates and np.any(rounded.params):
+            if counts_errors(self.net, self.precision) and wanted.updates and np.any(rounded.params):
                 shares = losses.shares(self.net.loss, y, size, weights)
                 step, beyond = with_format_errors(self.net, step, seen, y, self.precision, self.rng, places, shares)
                 if beyond:
@@ -234,7 +249,7 @@ class CaseMaker:
 
     def moving_start(self, number: int, made: int, dataset: Dataset, order: Order) -> tuple[State, float]:
         """Start `number` with random slots after `made` updates, and the rate that removes the loss, to first order."""
-        state = State(self.start(number), step=made, buffers=drawn_buffers(self.net, self.rng))
+        state = State(self.start(number), step=made, buffers=drawn_buffers(self.net, self.rng, self.precision))
         state = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, state)
         reference.load(dataset)
@@ -288,7 +303,10 @@ class CaseMaker:
 
 
 def drawn_weights(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Weights (count,) float32 of samples, of many sizes; some are 0, but not the first."""
-    weights = np.exp2(rng.uniform(*WEIGHT_POWERS, count)).astype(np.float32)
+    """Weights (count,) float32 of samples, of many sizes; some are 0, but not the first. A power of two of all of them
+    changes no mean: half of the batches have one other than 1.
+    """
+    power = int(rng.integers(-EVERY_WEIGHT, EVERY_WEIGHT + 1)) * int(rng.integers(2))
+    weights = np.exp2(rng.uniform(*WEIGHT_POWERS, count) + power).astype(np.float32)
     weights[1:][rng.random(count - 1) < WEIGHTLESS] = 0
     return weights

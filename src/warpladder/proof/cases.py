@@ -42,7 +42,7 @@ REPEATS = 8  # samples for each one that a batch has twice
 TIES = 8  # samples whose logits all tie, at least
 LEVELS = 4.0  # of each number of exact samples: of few numbers there are fewer different samples than a batch has
 INK = 0.1  # share of numbers other than zero where no other samples are fit
-STORED_POWERS = 4, 16  # powers of two by which floats are stored larger than a net sees them
+STORED_POWERS = 17, 24  # powers of two by which floats are stored larger than a net sees them
 VISIBLE = 1 / 16  # share of an update that a visible setting changes
 # settings of optimizers that may be too small to show, and the value at which each has no effect
 SMALL = {"weight_decay": 0.0, "eps": 1e-30}

@@ -166,7 +166,7 @@ def on_grid(
         size = math.sqrt(float(np.mean(w.astype(np.float64) ** 2)))
         grid = 2.0 ** math.ceil(math.log2(size)) if size > 0 else 1.0
         peak = np.abs(entering).max(initial=0) / unit
-        while True:
+        while np.isfinite(peak + size):  # else no grid is coarse enough
             whole = np.floor(w / grid + rng.random(len(w)))
             offset = np.round((b + rng.normal(0, size, len(b))) / (unit * grid))
             params[place.start : place.stop], params[bias] = whole * grid, offset * unit * grid

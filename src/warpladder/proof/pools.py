@@ -49,8 +49,9 @@ def make_pools(
     maker: CaseMaker, sources: Sequence[SampleSource], most: int
 ) -> tuple[State, tuple[PredictionPool, ...]]:  # fmt: skip
     """State, and for each source a pool of at most `most` samples to predict at it."""
+    maker.patience.begin()
     for i in range(1, STARTS):
-        state = State(maker.start(i), buffers=drawn_buffers(maker.net, maker.rng))
+        state = State(maker.start(i), buffers=drawn_buffers(maker.net, maker.rng, maker.precision))
         screen, found = _Screen(maker.net, maker.config, state, maker.precision), list[PredictionPool]()
         for source in sources:
             pool = _pool(maker, screen, source, min(most, maker.distinct))
@@ -59,6 +60,9 @@ def make_pools(
             found.append(pool)
         else:
             return state, tuple(found)
+        maker.patience.failed()
+        if maker.patience.is_over:
+            break
     raise NoReferenceStep(f"no samples were found for net {maker.net.name!r} that are fit to judge its output by")
 
 

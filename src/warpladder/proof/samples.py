@@ -13,6 +13,7 @@ from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, Net
 BETWEEN = 0.25  # share of binary targets that are soft
 SMALL, POWERS = 0.25, (10, 17)  # share of floats that are small, and powers of two by which they are
 TIES = 0.25  # share of targets that are 0
+FULL = 8  # samples of bytes for each one whose bytes are all as large as they can be
 
 
 class SampleSource(ABC):
@@ -64,6 +65,7 @@ class Noise(SampleSource):
         size = (count, *self.shape)
         if self.dtype == np.uint8:
             x = rng.integers(0, 256, size, np.uint8)
+            x[x.reshape(count, -1)[:, 0] % FULL == 0] = 255
         else:
             x = rng.uniform(self.least, 1, size).astype(np.float32)
             small = rng.random(size) < SMALL
@@ -73,16 +75,18 @@ class Noise(SampleSource):
 
 
 class DatasetSamples(SampleSource):
-    """Source of a data set's training samples, unchanged."""
+    """Source of a data set's training samples, unchanged, but for a few of bytes that are full."""
 
-    def __init__(self, net: Net, source: Dataset) -> None:
+    def __init__(self, net: Net, source: Dataset, has_full: bool = True) -> None:
         super().__init__(net, source.train_x.dtype, source.scale, source.outputs)
-        self.source = source
+        self.source, self.has_full = source, has_full
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         rows = rng.integers(0, len(self.source.train_x), count)
-        y = self.source.train_y
-        return self.source.train_x[rows], self.goals(rng, count) if y is None else y[rows]
+        x, y = self.source.train_x[rows], self.source.train_y
+        if self.dtype == np.uint8 and self.has_full:
+            x[rows % FULL == len(self.source.train_x) // 2 % FULL] = 255
+        return x, self.goals(rng, count) if y is None else y[rows]
 
 
 class Rescaled(SampleSource):
@@ -108,7 +112,7 @@ class Quarters(SampleSource):
         self, net: Net, dtype: type, source: Dataset | None = None, ink: float = 1.0, outputs: int = 0
     ) -> None:
         super().__init__(net, np.dtype(dtype), 1 / 256 if dtype is np.uint8 else 1 / 4, outputs)
-        self.real = None if source is None else DatasetSamples(net, source)
+        self.real = None if source is None else DatasetSamples(net, source, has_full=False)
         self.ink = ink
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ COUNTED = 15.0
 #: Kind of data whose correct samples are not compared there: logits so small that probabilities of classes are equal.
 UNDECIDED = "faint"
 EXTREME = 4  # samples at extremes whose outputs are compared
-OWN = (*KINDS, "mixed")  # kinds of extremes with large and small weights
+OWN = (*(kind for kind in KINDS if kind != "small pixels"), "mixed")  # kinds of extremes with large and small weights
 LARGEST = 2.0**100  # largest weight after a step there: float32 holds 2^28 times as much
 LIKE = 5  # samples of data sets that are nearly alike, at most
 WIDER = 4.0  # times its bound that a loss there may be off by: no witness has chosen the samples

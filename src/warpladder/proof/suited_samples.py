@@ -99,7 +99,8 @@ class SuitedSamples:
         if self.precision.coarse:
             pixels_each = min(math.prod(self.net.shapes[i][1:]) for i in normalising(self.net))
             least = min(count, max(2, -(-NUMBERS // pixels_each)))
-            few = int(self.rng.choice(sorted({max(least, count >> i) for i in range(count.bit_length())})))
+            some = np.array(sorted({max(least, count >> i) for i in range(count.bit_length())}))
+            few = int(self.rng.choice(some, p=(1 / some) / np.sum(1 / some)))  # of few numbers more batches are fit
             return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
         to, by = self._pairs(count, again)
         which[to] = by

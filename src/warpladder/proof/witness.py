@@ -36,6 +36,8 @@ RESERVE = 3.0  # times that the witness's error must fit into each bound
 NEARBY = 3  # witnesses with other roundings of the parameters
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
 COARSE_RESERVE = 2.0
+#: The same of a gradient where errors of the format are counted: the tolerance is at least SIGMAS of them.
+COUNTED_RESERVE = 1.5
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
@@ -195,11 +197,12 @@ def _beyond(
     found, wanted = views(net, gradient), views(net, step.gradient)
     unsure = None if step.uncertainty is None else views(net, step.uncertainty)
     off = distance(np.array([loss]), np.array([step.loss]))
-    errors = {"the loss": (off, loss_bound(net, step.size, precision))}
+    errors = {"the loss": (off, loss_bound(net, step.size, precision), reserve)}
+    reserve = COUNTED_RESERVE if precision.coarse and net.normalizes else reserve
     for name, limit in update_bounds(net, step.size, precision).items() if updates else ():
         scale = None if unsure is None else np.abs(wanted[name]) + unsure[name] / limit
-        errors[f"the gradient of {name}"] = (distance(found[name], wanted[name], scale), limit)
-    for what, (error, limit) in errors.items():
+        errors[f"the gradient of {name}"] = (distance(found[name], wanted[name], scale), limit, reserve)
+    for what, (error, limit, reserve) in errors.items():
         if not error * reserve <= limit:
             return f"{what} is off by {error:.1e}, more than 1/{reserve:g} of the bound of {limit:.1e}"
     return ""

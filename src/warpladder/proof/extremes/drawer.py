@@ -15,11 +15,14 @@ from ... import nets
 from ...data.dataset import Dataset, pixels
 from ...data.order import Order
 from ...nets.params import param_slices, views
+from ...ops.loss import reference as losses
 from ...trainers.base import State, goals
 from ..bounds import loss_bound, of_probabilities, of_residuals, update_bounds
 from ..case_maker import CaseMaker
 from ..kinks import has_clear_argmax, has_clear_sign
+from ..normalised.format_errors import counts_errors, with_format_errors
 from ..normalised.whole_batches import LEAST, judged, whole_step
+from ..patience import Patience
 from ..places import Places, places_in
 from ..reference import ReferenceTrainer
 from ..reference_cases import ReferenceCase, ReferenceStep
@@ -32,11 +35,12 @@ from .sharp import decided, sharpened, small_share
 from .steep import steepened
 
 LARGEST = 16  # samples in a batch, all of them extreme
-TRIES = 6  # draws of each case
+TRIES, SECONDS = 6, 15.0  # draws of each case, and processor seconds that all may spend in vain
 DEAD, NEVER = 8, 32.0  # units for each one that is dead, and its bias below 0
 POWERS = 5, 12  # powers of two by which pixels are scaled
 MORE_POWERS = 20, 30  # where an optimizer squares no gradient: the more, the smaller are the cuts that show
 INSIDE = 15, 20  # powers of two by which numbers inside the net are scaled
+POWERS_OF = {"small pixels": (28, 34)}  # by which a slot is smaller than any gradient of ordinary pixels
 FEW_POWERS = 2, 4  # in a format coarser than fp32
 BINARY = "mixed", "learnt"  # kinds of a binary loss
 UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
@@ -69,7 +73,7 @@ class ExtremesDrawer:
         self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
         self.is_classifier = isinstance(self.net.loss, nets.CrossEntropyLoss)
         self.is_binary = isinstance(self.net.loss, nets.BCEWithLogitsLoss)
-        self.coarse = maker.precision.coarse
+        self.coarse, self.patience = maker.precision.coarse, Patience(SECONDS)
         self.drawn: dict[tuple[str, int, float], _Samples | None] = {}
         self.curves = [i for i, layer in enumerate(self.net.layers) if not isinstance(layer, HOMOGENEOUS)]
         self.first, self.last = (param_slices(self.net)[at].layer for at in (0, -1))
@@ -87,7 +91,7 @@ class ExtremesDrawer:
         if self.first != self.last and not joins:
             kinds += ["large inside", "small inside"]
         if (self.is_classifier or has_targets) and not joins:
-            kinds.append("large pixels")
+            kinds += ["large pixels", "small pixels"]
         if not self.is_classifier:
             multiplies = isinstance(self.net.layers[self.last], nets.Linear | nets.Conv2d) and not joins
             can_scale = not self.curves or (max(self.curves) < self.last and multiplies)
@@ -108,7 +112,12 @@ class ExtremesDrawer:
 
     def case(self, kind: str, sources: Sequence[SampleSource]) -> ReferenceCase | None:
         """Case of this kind that is fit to judge by, or None after TRIES draws."""
+        self.patience.begin()
         for attempt, source in enumerate(each for _ in range(TRIES) for each in sources):
+            if attempt:
+                self.patience.failed()
+            if self.patience.is_over:
+                break
             if kind in KINDS:
                 found = self._magnified(kind, attempt, source)
             elif kind == "steep":
@@ -133,7 +142,7 @@ class ExtremesDrawer:
 
     def _magnified(self, kind: str, attempt: int, source: SampleSource) -> tuple[_Samples, float] | None:
         """Samples, and their scale, at a state with numbers of other magnitudes."""
-        powers = FEW_POWERS if self.coarse else INSIDE if self.maker.plain else POWERS
+        powers = FEW_POWERS if self.coarse else POWERS_OF.get(kind, INSIDE) if self.maker.plain else POWERS
         sizes, start = KINDS[kind] * int(self._drawn(powers)), State(self._with_dead_units())
         scale = source.scale * 2.0**sizes.pixels
         if self.curves:  # kinks are elsewhere then
@@ -285,29 +294,26 @@ class ExtremesDrawer:
         last = len(net.layers) - 1
         entering = [*before[:-1], *(reference.leaving(last, a, places) for a in before[last : last + 1])]
         entering = entering or reference.activations(x, places)
-        results = reference.gradients(x, y, entering=entering, places=places)
-        loss, gradient = results[0], results[2]
-        uncertainty, off, largest = np.zeros(net.param_count), 0.0, 0.0
-        if self.is_classifier:
-            assert y is not None
-            logits = entering[-1]
-            if not np.all(has_clear_argmax(net, logits, precision)):
-                return None
-            largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
-            uncertainty, off = of_probabilities(reference, entering, y, precision, self.rng, places)
-        else:
-            target = reference.target(x, y)
-            if not np.all(has_clear_sign(net, entering[-1], target, precision)):
-                return None
-            uncertainty, off = of_residuals(reference, entering, target, precision, self.rng, places)
+        loss, _, gradient = results = reference.gradients(x, y, entering=entering, places=places)
+        out, target = entering[-1], reference.target(x, y)
+        if not np.all(has_clear_argmax(net, out, precision) & has_clear_sign(net, out, target, precision)):
+            return None
+        largest = float(np.max(out.max(axis=1) - out[np.arange(n), target])) if self.is_classifier else 0.0
+        spreads = of_probabilities if self.is_classifier else of_residuals
+        uncertainty, off = spreads(reference, entering, target, precision, self.rng, places)
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
         made = 0 if maker.config.steady else maker.moments.moment(n, 1)
         step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
         if net.normalizes:
             step = whole_step(reference, step, x, y, precision, places)
-            uncertainty = uncertainty + (0.0 if step.uncertainty is None else step.uncertainty)
-            step = replace(step, uncertainty=uncertainty)
+            step = replace(step, uncertainty=uncertainty + (0.0 if step.uncertainty is None else step.uncertainty))
+            if not precision.coarse and counts_errors(net, precision):
+                shares = losses.shares(net.loss, y, n)
+                step, beyond = with_format_errors(net, step, x, y, precision, self.rng, places, shares)
+                if beyond:
+                    return None
+            uncertainty = uncertainty if step.uncertainty is None else step.uncertainty
         bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
         wanted, unsure = views(net, gradient), views(net, uncertainty)
         if not maker.plain and any(
@@ -325,5 +331,4 @@ class ExtremesDrawer:
                 if not distance(tensor, wanted[name], scale) * reserve <= bounds[name]:
                     return None
         step = maker.with_slots(step)
-        amplifies = not maker.plain and amplified_errors(net, maker.config, step, gradients, precision)
-        return None if amplifies else step
+        return None if not maker.plain and amplified_errors(net, maker.config, step, gradients, precision) else step

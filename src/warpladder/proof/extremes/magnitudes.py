@@ -32,6 +32,7 @@ KINDS = {
     "large inside": Magnitudes(inside=1),
     "small inside": Magnitudes(inside=-1),
     "large pixels": Magnitudes(pixels=1),
+    "small pixels": Magnitudes(pixels=-1),
     "faint": Magnitudes(-1, -1, -1),
 }
 

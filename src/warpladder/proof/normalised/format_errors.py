@@ -1,10 +1,14 @@
-"""Errors of a coarse format's gradients in a net that normalises, counted by drawn roundings.
+"""Errors of gradients in a net that normalises, counted by drawn roundings.
 
 A bound of a coarse format is little more than the roundings of a few products. A normalisation subtracts a channel's
 mean, and on the way back two parts of the gradient: what is left is smaller than its terms were, and their errors stay.
 So the reference computes a batch's gradients several times with the format's roundings, each time on other grids, so
 that equal numbers have equal errors. SIGMAS times the root mean square of these errors is what a program may be off by,
 as in every bound; a batch at which the root mean square itself is beyond the bound is not used.
+
+In fp32 and fp64 the two means themselves are what counts: their roundings are common to a channel's samples, and do not
+average out over a batch. A normalisation's weight only scales what a later one normalises, so that its gradient nearly
+vanishes, while these errors stay. There the reference adds the terms of the means one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ import numpy as np
 from ...config import TrainConfig
 from ...machine.precision import Precision
 from ...nets import Conv2d, Layer, Linear, Net
-from ...nets.params import views
+from ...nets.params import param_slices, views
+from ...ops.batchnorm import reference as batchnorm
 from ...trainers.base import State
 from ..bounds import update_bounds
 from ..places import Places
@@ -44,6 +49,42 @@ class Jittered(ReferenceTrainer):
         return np.asarray(rounded(a * times, self.precision) / times)
 
 
+class OneByOne(ReferenceTrainer):
+    """Reference whose normalisations add the terms of a gradient's means one by one, with a rounding after each."""
+
+    given: tuple = ()
+
+    def __init__(self, net: Net, state: State, precision: Precision, rng: np.random.Generator) -> None:
+        super().__init__(net, TrainConfig(), state)
+        self.roundoff, self.rng = precision.roundoff, rng
+
+    def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
+        self.given = given
+        return given
+
+    def _results(self, layer: Layer, *given: np.ndarray) -> tuple:
+        if not layer.normalizes or len(given) != 3:
+            return given
+        x, w, dy = self.given
+        over, mean, var = batchnorm.axes(x), x.mean(batchnorm.axes(x)), x.var(batchnorm.axes(x))
+        z = batchnorm.normalised(layer, x, mean, var)  # type: ignore[arg-type]
+        off = self._off(dy, over) + z * self._off(dy * z, over)
+        return given[0] + off * batchnorm.across(w / np.sqrt(var + layer.eps), x), *given[1:]  # type: ignore[attr-defined]
+
+    def _off(self, terms: np.ndarray, over: tuple[int, ...]) -> np.ndarray:
+        """Error of each channel's mean of terms (n, channels, ...): partial sums grow as their mean and as the root of
+        their number.
+        """
+        count = terms.size // terms.shape[1]
+        size = self.roundoff * np.sqrt(np.square(terms).mean(over) / 6 + count * np.square(terms.mean(over)) / 9)
+        return np.asarray(batchnorm.across(self.rng.choice((-1.0, 1.0), len(size)) * size, terms))
+
+
+def counts_errors(net: Net, precision: Precision) -> bool:
+    """True if a normalisation's errors have to be counted: in a coarse format, or of one before another one."""
+    return net.normalizes and (precision.coarse or sum(layer.normalizes for layer in net.layers) > 1)
+
+
 def with_format_errors(
     net: Net, step: ReferenceStep, x: np.ndarray, y: np.ndarray | None, precision: Precision,
     rng: np.random.Generator, places: Places | None, shares: np.ndarray,
@@ -59,10 +100,12 @@ def with_format_errors(
     scales = {name: np.abs(g) for name, g in views(net, step.gradient).items()}
     for name, unsure in views(net, known).items():
         scales[name] += unsure / limits[name]
+    rng = rng if precision.coarse else np.random.default_rng(0)  # others stay as they are drawn
     for _ in range(DRAWS):
-        found = Jittered(net, step.state, precision, rng).gradients(x, y, places=places, shares=shares)[2]
+        program = (Jittered if precision.coarse else OneByOne)(net, step.state, precision, rng)
+        found = program.gradients(x, y, places=places, shares=shares)[2]
         squares += np.square(found - step.gradient) / DRAWS
-        errors = np.sqrt(squares)
+        errors = np.sqrt(_shared(net, squares))
         if reason := _too_large(views(net, errors), scales, limits):
             return step, reason
     more = np.zeros(net.param_count)
@@ -70,6 +113,14 @@ def with_format_errors(
     for name, off in views(net, errors).items():
         at[name][...] = np.maximum(0, SIGMAS * off - limits[name] * scales[name])
     return replace(step, uncertainty=known + more), ""
+
+
+def _shared(net: Net, squares: np.ndarray) -> np.ndarray:
+    """Squares of errors (param_count,), each averaged with its tensor's mean: few draws of one number are uncertain."""
+    out = squares / 2
+    for place in param_slices(net):
+        out[place.start : place.stop] += np.mean(squares[place.start : place.stop]) / 2
+    return out
 
 
 def _too_large(errors: dict[str, np.ndarray], scales: dict[str, np.ndarray], limits: dict[str, float]) -> str:

@@ -30,7 +30,8 @@ from ..reference_cases import ReferenceStep
 
 #: Samples in the smallest batch of a proof: of two numbers the normalised ones are always 1 and -1.
 LEAST = 4
-POWER = 4  # power of two of large deviations in running statistics
+#: Powers of two by which deviations in running statistics are larger or smaller than usual; in a coarse format.
+POWERS, COARSE_POWERS = (7.5, 10.0), (4.0, 4.0)
 #: Layers whose output, if all numbers of a channel are shifted, is shifted channel by channel, or number by number.
 SHIFTED = (
     nets.MaxPool2d,
@@ -88,9 +89,9 @@ def judged(net: nets.Net, config: TrainConfig) -> frozenset[str]:
     return names if isinstance(config.optimizer, SGD) else names - cancelled_biases(net)
 
 
-def drawn_buffers(net: nets.Net, rng: np.random.Generator) -> np.ndarray | None:
+def drawn_buffers(net: nets.Net, rng: np.random.Generator, precision: Precision) -> np.ndarray | None:
     """Buffers (buffer_count,) float32 as after training; None without buffers. Half of the channels have variances near
-    1 and means near 0, the others larger or smaller ones.
+    1 and means near 0, the others larger or smaller ones; large means are below 0: a ReLU passes those channels on.
     """
     if not net.normalizes:
         return None
@@ -98,9 +99,12 @@ def drawn_buffers(net: nets.Net, rng: np.random.Generator) -> np.ndarray | None:
     named = buffer_views(net, flat)
     for name, variance in named.items():
         if name.endswith("running_var"):
-            deviation = 2.0 ** rng.choice((-POWER, 0, 0, POWER), variance.shape)
+            kinds = rng.permutation(np.resize(rng.permutation((1, -1, 0, 0)), len(variance)))
+            powers = rng.uniform(*(COARSE_POWERS if precision.coarse else POWERS), variance.shape)
+            deviation = 2.0 ** (kinds * powers)
             variance[...] = rng.uniform(0.5, 2, variance.shape) * deviation**2
-            named[name.replace("_var", "_mean")][...] = rng.normal(0, 0.5, variance.shape) * deviation
+            mean = rng.normal(0, 0.5, variance.shape) * deviation
+            named[name.replace("_var", "_mean")][...] = np.where(kinds == 1, -np.abs(mean), mean)
     return flat
 
 
