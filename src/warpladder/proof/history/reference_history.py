@@ -27,7 +27,7 @@ from ..case_maker import CaseMaker
 from ..normalised.whole_batches import cancelled_biases
 from ..samples import SampleSource
 from ..witness import honest
-from .trajectory import Errors, Trajectory, train
+from .trajectory import Errors, Trajectory, moving, train
 
 STEPS = 101, 113  # bounds between which the number of steps is drawn
 FLOPS = 2e9  # FLOPs of all trajectories of a net, at most; a heavy net's history is shorter
@@ -58,6 +58,9 @@ class ReferenceHistory:
     movements, tolerances : by tensor, norm of its change over all steps, and of the difference at the end that rounding
         explains.
     least : norm of the smallest update of all parameters.
+    way : (param_count,) float64, change of the parameters over all steps, zero where it is rounding errors alone.
+    ahead : share of this way by which an honest trainer may be ahead or behind; a step left out is `share` of it or
+        more. Other differences are hardly ever along this one direction, so that it shows much less.
     """
 
     config: TrainConfig
@@ -70,12 +73,19 @@ class ReferenceHistory:
     movements: dict[str, float]
     tolerances: dict[str, float]
     least: float
+    way: np.ndarray
+    ahead: float
+    share: float
 
     @property
     def sharpness(self) -> float:
-        """Smallest update over the tolerance of all parameters: above 1, an omitted step shows."""
+        """Smallest update over the tolerance of all parameters, or along the way: above 1, an omitted step shows."""
         most = float(np.sqrt(sum(each**2 for each in self.tolerances.values() if math.isfinite(each))))
-        return self.least / most if most > 0 else 0.0
+        return max(self.least / most if most > 0 else 0.0, self.share / self.ahead)
+
+    def behind(self, end: np.ndarray) -> float:
+        """Share of the way by which parameters (param_count,) are ahead of the true ones or behind."""
+        return abs(float(self.way @ (end - self.end))) / (float(self.way @ self.way) or 1.0)
 
 
 def make_history(maker: CaseMaker, source: SampleSource) -> ReferenceHistory:
@@ -164,7 +174,41 @@ def _followed(
     allowed = MARGIN * (loss_drift + loss_bound(net, config.batch(n), precision) * size)
     allowed += CROSSED * true.losses_off(crossing)
     movements = true.trainer.norms(true.end - start.params)
+    way = (true.end - start.params) * moving(net)
+    ahead, share = _along(true, way, [*twins, crossing], 0.0 if precision.coarse else max(bounds.values()) + more)
     history = ReferenceHistory(
-        config, dataset, orders, start, every, allowed, true.end, movements, tolerances, true.smallest
+        config,
+        dataset,
+        orders,
+        start,
+        every,
+        allowed,
+        true.end,
+        movements,
+        tolerances,
+        true.smallest,
+        way,
+        ahead,
+        share,
     )
     return history, len(orders) if crossing is true else crossing.calm // config.steps(n)
+
+
+def _along(
+    true: Trajectory, way: np.ndarray, twins: list[Trajectory], bound: float
+) -> tuple[float, float]:  # fmt: skip
+    """Share of the way by which an honest trainer may be ahead or behind, and the smallest share of a step.
+
+    Along the way all errors of updates may have one sign, and storing may lose all of a parameter's movement.
+
+    twins : the last one crosses kinks. bound : of an update's error; 0 where honest programs are among the twins.
+    """
+    square, roundoff = float(way @ way), np.finfo(np.float32).eps / 2
+    if not square > 0:
+        return math.inf, 0.0
+    *others, crossing = (twin.ahead / square for twin in twins)
+    stored = len(true.losses) * true.config.optimizer.stores * roundoff * np.abs(true.end)
+    lost = float(np.abs(way) @ np.minimum(np.abs(way), stored)) / square
+    some = way[:: true.stride]
+    shares = np.array(true.updates) @ some / max(float(some @ some), float(np.finfo(np.float64).tiny))
+    return MARGIN * (max(others) + bound) + CROSSED * crossing + lost, max(0.0, float(shares.min()))

@@ -11,16 +11,19 @@ from ...data.dataset import Dataset
 from ...data.order import Order
 from ...machine.precision import Precision
 from ...nets import Net
+from ...nets.params import param_slices
 from ...ops.loss import reference as losses
 from ...ops.update import reference as update
 from ...optimizers import SGD
 from ...trainers.base import State
 from ..bounds import slope_errors
+from ..normalised.whole_batches import cancelled_biases
 from ..places import Places, places_in
 from ..reference import ReferenceTrainer
 from .crossings import Crossings, differ
 
 AT_ONCE = 1 << 14  # numbers of a block of parameters, few enough to stay in the cache
+SAMPLED = 1 << 14  # numbers of an update that stand for all of them
 EVERY = 5  # steps of a twin for which a difference of gradients holds; no multiple of an epoch's steps
 
 
@@ -61,6 +64,8 @@ class Trajectory:
     least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
     program : for a witness, an honest program of a coarser format at `start`.
     farthest : by tensor, largest distance from the truth after any step that `measure` saw.
+    ahead : largest product of the distance from the truth with the truth's way from the start, after any step.
+    updates : of the reference, some numbers of each step's update, every `stride`-th.
     calm : steps that a copy did not make itself.
     """
 
@@ -74,6 +79,8 @@ class Trajectory:
         self.losses: list[float] = []
         self.sizes: list[dict[str, float]] = []
         self.farthest: dict[str, float] = {}
+        self.ahead, self.updates = 0.0, list[np.ndarray]()
+        self.stride = max(1, net.param_count // SAMPLED)
         self.calm = 0
         self.rounded = None if errors is None or len(errors.shares) == 2 else 1 + errors.shares[2]
         self.off: tuple[float, np.ndarray | float] = 0.0, 0.0  # a twin's loss and gradient less the true ones
@@ -163,6 +170,7 @@ class Trajectory:
             trainer.params, trainer.slots = after, slots
         if noise is None and not self.calm and not self.is_witness:
             self.sizes.append(trainer.norms(moved))
+            self.updates.append(moved[:: self.stride].copy())
         self.losses.append(loss)
 
     @property
@@ -178,6 +186,14 @@ class Trajectory:
         return min(float(np.sqrt(sum(each**2 for each in size.values()))) for size in self.sizes)
 
 
+def moving(net: Net) -> np.ndarray:
+    """Mask (param_count,) bool, False for biases whose gradient is rounding errors alone."""
+    mask, idle = np.ones(net.param_count, np.bool_), cancelled_biases(net)
+    for place in param_slices(net):
+        mask[place.start : place.stop] = place.name not in idle
+    return mask
+
+
 def train(
     true: Trajectory, twins: list[Trajectory], dataset: Dataset, orders: tuple[Order, ...], precision: Precision
 ) -> Trajectory:  # fmt: skip
@@ -190,7 +206,7 @@ def train(
     trainer.load(dataset)
     all_x, all_y = trainer.batch(np.arange(n))
     rates = config.rates(true.number, true.number + len(orders) * steps, n).tolist()
-    least = min(rates)
+    least, start, judged = min(rates), trainer.params.copy(), moving(true.net)
     for number, order in enumerate(orders):
         indices = order.indices(0, n)
         for step in range(steps):
@@ -210,6 +226,9 @@ def train(
             if not precision.coarse and done % EVERY == 0:
                 kinks.measure(true.entering, [twin.entering for twin in near])
             true.step(*found, rates[done])
+            way = (true.end - start) * judged
+            for twin in (*twins, *(() if crossing is true else (crossing,))):
+                twin.ahead = max(twin.ahead, abs(float(way @ (twin.end - true.end))))
             if crossing is not true:
                 crossing.measure(true)
     return crossing
