@@ -9,7 +9,7 @@ import pytest
 
 from warpladder import ladder, nets
 from warpladder.config import TrainConfig
-from warpladder.nets import CrossEntropyLoss, Linear, Net, ReLU
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.optimizers import Adam, RMSprop
 from warpladder.optimizers.schedules import OneCycle
 from warpladder.proof.case_maker import CaseMaker
@@ -61,3 +61,19 @@ def test_digits_that_a_learnt_sample_loses_count() -> None:
 def test_honest_programs_of_a_format_are_among_the_twins(seed: int) -> None:
     """A pixel that is rounded to tf32 crosses a kink in every step."""
     assert off(nets.mlp((1, 8, 8)), TrainConfig(batch_size=None), seed, "tf32")[0] < 0.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_step_that_is_left_out_shows_along_the_way(seed: int) -> None:
+    """Errors of rounding, and kinks that are crossed, hardly ever have the direction of the training."""
+    layers = Conv2d(out_channels=6, kernel_size=3), ReLU(), Conv2d(out_channels=8, kernel_size=3), ReLU(), Flatten()
+    net = Net("convs", (1, 8, 8), (*layers, Linear(out_features=10)), CrossEntropyLoss())
+    history = make_history(CaseMaker(net, TrainConfig(), np.random.default_rng(seed)), Noise(net, np.uint8))
+    trainer = ladder.find("numpy").build(net, history.config, history.start)
+    trainer.load(history.dataset)
+    left_out = int(np.random.default_rng(seed).integers(len(history.orders)))
+    trainer.run_epochs([order for number, order in enumerate(history.orders) if number != left_out])
+    assert history.behind(trainer.state().params) > 4 * history.ahead
+    trainer.set_state(history.start)
+    trainer.run_epochs(list(history.orders))
+    assert history.behind(trainer.state().params) < history.ahead / 4

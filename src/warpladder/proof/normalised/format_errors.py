@@ -69,7 +69,8 @@ class OneByOne(ReferenceTrainer):
         over, mean, var = batchnorm.axes(x), x.mean(batchnorm.axes(x)), x.var(batchnorm.axes(x))
         z = batchnorm.normalised(layer, x, mean, var)  # type: ignore[arg-type]
         off = self._off(dy, over) + z * self._off(dy * z, over)
-        return given[0] + off * batchnorm.across(w / np.sqrt(var + layer.eps), x), *given[1:]  # type: ignore[attr-defined]
+        factor = w / np.sqrt(var + layer.eps)  # type: ignore[attr-defined]
+        return given[0] + off * batchnorm.across(factor, x), *given[1:]
 
     def _off(self, terms: np.ndarray, over: tuple[int, ...]) -> np.ndarray:
         """Error of each channel's mean of terms (n, channels, ...): partial sums grow as their mean and as the root of
