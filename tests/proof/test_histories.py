@@ -4,6 +4,8 @@ coarse format rounds.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,4 @@ def test_one_step_that_is_left_out_shows_along_the_way(seed: int) -> None:
     trainer.set_state(history.start)
     trainer.run_epochs(list(history.orders))
     assert history.behind(trainer.state().params) < history.ahead / 4
+    assert replace(history, end=history.end * np.nan).sharpness == 0  # training that went astray shows nothing

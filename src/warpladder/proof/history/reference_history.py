@@ -79,7 +79,12 @@ class ReferenceHistory:
 
     @property
     def sharpness(self) -> float:
-        """Smallest update over the tolerance of all parameters, or along the way: above 1, an omitted step shows."""
+        """Smallest update over the tolerance of all parameters, or along the way: above 1, an omitted step shows.
+
+        It is 0 where training went astray.
+        """
+        if not np.all(np.isfinite(self.end)):
+            return 0.0
         most = float(np.sqrt(sum(each**2 for each in self.tolerances.values() if math.isfinite(each))))
         return max(self.least / most if most > 0 else 0.0, self.share / self.ahead)
 
