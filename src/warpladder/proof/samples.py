@@ -13,7 +13,7 @@ from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, Net
 BETWEEN = 0.25  # share of binary targets that are soft
 SMALL, POWERS = 0.25, (10, 17)  # share of floats that are small, and powers of two by which they are
 TIES = 0.25  # share of targets that are 0
-FULL = 8  # samples of bytes for each one whose bytes are all as large as they can be
+FULL = 8  # samples of bytes, of each of which one may have bytes that are all 255: at most one of a draw
 
 
 class SampleSource(ABC):
@@ -65,7 +65,7 @@ class Noise(SampleSource):
         size = (count, *self.shape)
         if self.dtype == np.uint8:
             x = rng.integers(0, 256, size, np.uint8)
-            x[x.reshape(count, -1)[:, 0] % FULL == 0] = 255
+            x[np.flatnonzero(x.reshape(count, -1)[:, 0] % FULL == 0)[:1]] = 255  # of many like terms round alike
         else:
             x = rng.uniform(self.least, 1, size).astype(np.float32)
             small = rng.random(size) < SMALL
@@ -75,7 +75,7 @@ class Noise(SampleSource):
 
 
 class DatasetSamples(SampleSource):
-    """Source of a data set's training samples, unchanged, but for a few of bytes that are full."""
+    """Source of a data set's training samples, unchanged, but that one of bytes may be full."""
 
     def __init__(self, net: Net, source: Dataset, has_full: bool = True) -> None:
         super().__init__(net, source.train_x.dtype, source.scale, source.outputs)
@@ -85,7 +85,7 @@ class DatasetSamples(SampleSource):
         rows = rng.integers(0, len(self.source.train_x), count)
         x, y = self.source.train_x[rows], self.source.train_y
         if self.dtype == np.uint8 and self.has_full:
-            x[rows % FULL == len(self.source.train_x) // 2 % FULL] = 255
+            x[np.flatnonzero(rows % FULL == len(self.source.train_x) // 2 % FULL)[:1]] = 255
         return x, self.goals(rng, count) if y is None else y[rows]
 
 
