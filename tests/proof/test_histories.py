@@ -75,8 +75,8 @@ def test_one_step_that_is_left_out_shows_along_the_way(seed: int) -> None:
     trainer.load(history.dataset)
     left_out = int(np.random.default_rng(seed).integers(len(history.orders)))
     trainer.run_epochs([order for number, order in enumerate(history.orders) if number != left_out])
-    assert history.behind(trainer.state().params) > 4 * history.ahead
+    assert history.along(trainer.state().params) > 4 * history.ahead
     trainer.set_state(history.start)
     trainer.run_epochs(list(history.orders))
-    assert history.behind(trainer.state().params) < history.ahead / 4
+    assert history.along(trainer.state().params) < history.ahead / 4
     assert replace(history, end=history.end * np.nan).sharpness == 0  # training that went astray shows nothing

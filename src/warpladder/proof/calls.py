@@ -62,7 +62,7 @@ def check_history(context: ProofContext, history: ReferenceHistory) -> None:
         moved = history.movements[name] or 1.0
         error, bound = float(np.linalg.norm(off)) / moved, history.tolerances[name] / moved
         context.ledger.within("history", name, where, error, bound)
-    context.ledger.within("history", "the movement", where, history.behind(end.params), history.ahead)
+    context.ledger.within("history", "the movement", where, history.along(end.params), history.ahead)
     context.check_count(end, history.start.step + len(orders) * steps, where)
 
 

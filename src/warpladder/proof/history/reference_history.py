@@ -59,7 +59,7 @@ class ReferenceHistory:
         explains.
     least : norm of the smallest update of all parameters.
     way : (param_count,) float64, change of the parameters over all steps, zero where it is rounding errors alone.
-    ahead : share of this way by which an honest trainer may be ahead or behind; a step left out is `share` of it or
+    ahead : share of this way by which an honest trainer may be ahead or late; a step left out is `share` of it or
         more. Other differences are hardly ever along this one direction, so that it shows much less.
     """
 
@@ -88,8 +88,8 @@ class ReferenceHistory:
         most = float(np.sqrt(sum(each**2 for each in self.tolerances.values() if math.isfinite(each))))
         return max(self.least / most if most > 0 else 0.0, self.share / self.ahead)
 
-    def behind(self, end: np.ndarray) -> float:
-        """Share of the way by which parameters (param_count,) are ahead of the true ones or behind."""
+    def along(self, end: np.ndarray) -> float:
+        """Share of the way by which parameters (param_count,) are ahead of the true ones, or late."""
         return abs(float(self.way @ (end - self.end))) / (float(self.way @ self.way) or 1.0)
 
 
@@ -202,7 +202,7 @@ def _followed(
 def _along(
     true: Trajectory, way: np.ndarray, twins: list[Trajectory], bound: float
 ) -> tuple[float, float]:  # fmt: skip
-    """Share of the way by which an honest trainer may be ahead or behind, and the smallest share of a step.
+    """Share of the way by which an honest trainer may be ahead or late, and the smallest share of a step.
 
     Along the way all errors of updates may have one sign, and storing may lose all of a parameter's movement.
 
