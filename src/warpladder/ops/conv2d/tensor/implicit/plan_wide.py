@@ -13,14 +13,14 @@ from ....cost.launch import blocks_by_shared, blocks_each
 from ....cost.plans import CostProblem
 from ....engine.kernels import ceil_div
 from ..formats import FactorFormat
-from .plan import TURNS, ImplicitShape, Rectangle, halves, nearest, plane, rectangles
+from .plan import ImplicitShape, Rectangle, halves, nearest, plane, rectangles
 
 #: As in implicit_wide.cu: channels of a plane, and of 16 bytes; rows of a product.
 PLANE, EIGHT, ROWS = 32, 8, 64
 #: Outputs of a block, and of a warpgroup.
 WIDTHS, COLUMNS = (32, 64, 128), (32, 64, 128)
-#: Most registers of a thread for sums and parts, by warpgroups of a block.
-SUMS = {1: 128, 2: 128, 3: 64, 4: 64}
+#: By warpgroups of a block: most registers of a thread for sums and parts, and most turns in which they hold a stage.
+SUMS, TURNS = {1: 128, 2: 128, 3: 64, 4: 64}, {1: 5, 2: 5, 3: 5, 4: 3}
 #: Cycles, fitted to 314 timed plans (docs/notes/tensor-conv2d.md): of a launch and of a stage's wait; of eight numbers
 #: that a lane brings, HALVES times as many where they have scales; of a product, next to the tensor cores' own; where
 #: sums leave them, of a tap's wait and of 64 sums. Bytes of weights, and written numbers, a cycle.
@@ -117,7 +117,7 @@ class WideProblem(CostProblem[WideTile]):
     def fits(self, tile: WideTile) -> bool:
         """True if shared memory and registers hold a stage, or two."""
         stages = ceil_div(self.shape.planes, tile.together)
-        held = stages == 1 or self.turns(tile) <= TURNS
+        held = stages == 1 or self.turns(tile) <= TURNS[tile.upon * tile.across]
         return held and self.shared(tile) <= self.limits.shared_opt_in - 8 * tile.bn
 
     def turns(self, tile: WideTile) -> int:
