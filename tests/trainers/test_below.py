@@ -128,6 +128,22 @@ def test_a_division_is_chosen_once() -> None:
     assert not own.below and not other.sent
 
 
+def test_a_data_set_has_its_division_whatever_was_loaded_before() -> None:
+    """Two trainers agree on a batch that one of them loads after another batch: their steps have the same bits."""
+    slow: Callable[[Launch], bool] = on_graph
+    device = Clockwork(lambda launch: 1e-4 if slow(launch) else 1e-6)
+    worn = loaded(device)
+    assert not worn.below
+    slow = on_tensor
+    few = case(NET, CONFIG, seed=1, samples=3)
+    with GraphedTrainer(NET, CONFIG, few.state, device, TABLE) as fresh:
+        fresh.load(few.dataset)
+        worn.load(few.dataset)
+        assert fresh.below == worn.below == worn.computing
+    worn.load(case(NET, CONFIG, seed=1, samples=40).dataset)
+    assert not worn.below
+
+
 @pytest.mark.parametrize(
     ("own", "below", "found"),
     [

@@ -53,6 +53,8 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
         #: Numbers of the layers that compute something.
         self.computing = frozenset(n for n, layer in enumerate(net.layers) if not isinstance(layer, Flatten))
+        #: Key in the plan cache of the division of the data set that is loaded; None before the first one.
+        self.divided: str | None = None
 
     def _forget(self) -> None:
         """Delete a data set's graphs and, by kind of step, their calls or stages and the longest graph's steps."""
@@ -83,6 +85,7 @@ class GraphedTrainer(KernelTrainer):
             store_division(self.device, self._division_key(dataset), known)
         else:
             self._bind(dataset, known, stored)
+        self.divided = self._division_key(dataset)
         self.remark, self.idea = self._described(known)
         if self.table.below is not None and hardware is not None:
             self.tuned = replace(self.tuned or NetPlan(hardware, (), ()), below=tuple(sorted(known)))
@@ -107,12 +110,16 @@ class GraphedTrainer(KernelTrainer):
         return None if peaks is None else peaks.of("fp32", below.unit)
 
     def _known_division(self, dataset: Dataset) -> frozenset[int] | None:
-        """Layers on the rung below by the resumed run's plan or the plan cache; None if they have to be timed."""
+        """Layers on the rung below by the resumed run's plan or the plan cache; None if they have to be timed.
+
+        A data set of another batch or type has a division of its own, the same in every trainer of this process.
+        """
         if self.table.below is None or self.device.hardware is None:
             return frozenset()
-        if self.tuned is not None and self.tuned.hardware == self.device.hardware:
-            return frozenset(self.tuned.below)
-        return stored_division(self.device, self._division_key(dataset))
+        key, plan = self._division_key(dataset), self.tuned
+        if plan is not None and plan.hardware == self.device.hardware and self.divided in (None, key):
+            return frozenset(plan.below)
+        return stored_division(self.device, key)
 
     def _division_key(self, dataset: Dataset) -> str:
         """Key of the division in the plan cache."""

@@ -6,6 +6,8 @@
 // terms are pixels. A line is the numbers of a channel in a rectangle, which stay in registers until the largest is
 // known; the next rectangle is on its way while one is multiplied. Sums leave the tensor cores after 32 pixels.
 // arch: sm_80, sm_90, sm_100
+// local memory: correlate_implicit: with 5 x 5 taps in fp32 up to eight words of a thread; plans without took as
+// long, or up to half as long again (docs/notes/tensor-conv2d.md)
 #include "../channels.cuh"
 #include "gemm_pixels.cuh"
 #include "implicit.cuh"
