@@ -21,8 +21,9 @@ PACK = Path(__file__).with_name("implicit_pack.cu")
 WEIGHTS = Path(__file__).with_name("implicit_weights.cu")
 #: Threads of a block of implicit_pack.cu.
 PACKING = 256
-#: Cycles of `convolve_implicit` next to its model's, at least, where channels are many (docs/notes/tensor-conv2d.md).
-NARROW = 1.04
+#: Cycles of `convolve_implicit` next to its model's, at least, where channels are many: with stride 1, and with others
+#: (docs/notes/tensor-conv2d.md).
+NARROW, NARROW_STRIDED = 1.04, 0.75
 #: How a gradient is stored, by its other array: as is, with a ReLU's output, or with a pool's argmax indices.
 STORED, MASKED, POOLED = range(3)
 #: How a gradient is stored, and its other array.
@@ -89,7 +90,8 @@ def conv_pass(owner: OnDevice, shape: ImplicitShape, capacity: int, kind: Factor
     wide = WideProblem(capacity, shape, kind, owner.device.limits)
     if has_wgmma(owner.device) and any(wide.plans()):
         narrow = ImplicitProblem(capacity, shape, kind, owner.device.limits)
-        if wide.cycles(best(wide)) < NARROW * narrow.cycles(best(narrow)):
+        share = NARROW if shape.window.stride == 1 else NARROW_STRIDED
+        if wide.cycles(best(wide)) < share * narrow.cycles(best(narrow)):
             return WidePass(owner, shape, capacity, kind)
     return ImplicitPass(owner, shape, capacity, kind)
 
