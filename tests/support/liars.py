@@ -1106,7 +1106,7 @@ LIARS = (
     Liar(HoldsOnToWhatItWasGiven, ("loss", "correct", "update")),
     Liar(RoundsItsState, UPDATE),
     Liar(GivesOutDoubles, ("state",)),
-    Liar(SharesItsParameters, ("loss", "rebuild", "disturbance")),
+    Liar(SharesItsParameters, ("loss", "correct", "rebuild", "disturbance")),
     Liar(HidesItsMomentum, ("slots",), settings=MOMENTUM),
     Liar(GivesOutNoSlots, ("slots",), settings=MOMENTUM),
     Liar(GivesOutASlotTooMany, ("slots",)),
