@@ -23,8 +23,9 @@ __device__ __forceinline__ void multiply_sixteen(float (&sum)[COLUMNS / 2], unsi
     else wgmma_bf16_along(sum, pixels, weights, add);
 }
 
-// As convolve_implicit of implicit.cu, but for: packed, of implicit_pack.cu in chunks. UPON x ACROSS warpgroups, each
-// with MT times 64 pixels and BN / ACROSS outputs.
+// y or dx of images x, with the arguments of convolve_implicit (implicit.cu). packed: of implicit_pack.cu, in chunks. A
+// block has IMAGES x ROWS x COLUMNS pixels, BN outputs, and UPON x ACROSS warpgroups, each with MT times 64 pixels and
+// BN / ACROSS outputs; a stage has TOGETHER planes, and the weights of TAP_ROWS rows of taps at a time.
 template <int FORMAT, bool BACK, int GRADIENT, bool POOL, int C, int H, int W, int O, int OH, int OW, int K, int S,
     int P, int IMAGES, int ROWS, int COLUMNS, int BN, int UPON, int ACROSS, int MT, int TOGETHER, int TAP_ROWS>
 __global__ void __launch_bounds__(128 * UPON * ACROSS, 1) convolve_wide(

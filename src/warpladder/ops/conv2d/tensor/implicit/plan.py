@@ -106,6 +106,11 @@ class ImplicitShape:
         step = self.window.stride if self.back else 1
         return (high // 2 * 2, wide // 2 * 2) if self.pool else (ceil_div(high, step), ceil_div(wide, step))
 
+    def pieces(self, n: int, at: Rectangle) -> int:
+        """Number of rectangles that cover n images."""
+        high, wide = self.made
+        return ceil_div(n, at.images) * ceil_div(high, at.rows) * ceil_div(wide, at.columns)
+
     def brought(self, at: Rectangle, pixels: int, tap_rows: int | None = None) -> int:
         """Rows of a plane: pixels of the halo of `tap_rows` rows of taps, None for all; or `pixels` patches."""
         k, s, p = self.window
@@ -253,9 +258,7 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
 
     def blocks(self, tile: ImplicitTile) -> tuple[int, int]:
         """Rectangles, and tiles of outputs."""
-        high, wide = self.shape.made
-        pieces = ceil_div(self.n, tile.images) * ceil_div(high, tile.rows) * ceil_div(wide, tile.columns)
-        return pieces, ceil_div(self.shape.written[0], tile.bn)
+        return self.shape.pieces(self.n, tile.at), ceil_div(self.shape.written[0], tile.bn)
 
     def cycles(self, plan: ImplicitTile) -> float:
         shape, kind, limits = self.shape, self.kind, self.limits

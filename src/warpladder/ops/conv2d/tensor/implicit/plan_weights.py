@@ -86,7 +86,7 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
 
     def _plans(self, tap_rows: int) -> Iterator[CorrelateTile]:
         shape = self.shape
-        (high, wide), step = shape.made, 2 if shape.pool else 1
+        step = 2 if shape.pool else 1
         widest = min(64, ceil_div(shape.written[0], 16) * 16)
         terms = min(32, ceil_div(shape.terms, 16) * 16)
         seen = set()
@@ -95,7 +95,7 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
                 if at in seen:
                     continue
                 seen.add(at)
-                pieces = ceil_div(self.n, at.images) * ceil_div(high, at.rows) * ceil_div(wide, at.columns)
+                pieces = shape.pieces(self.n, at)
                 for outputs in {16, min(32, widest), widest} & {16, 32, 64}:
                     for channels in {16, terms}:
                         yield from self._tiles(at, pieces, (outputs, channels, tap_rows))

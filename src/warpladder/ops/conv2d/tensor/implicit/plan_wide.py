@@ -17,8 +17,8 @@ from .plan import ImplicitShape, Rectangle, halves, nearest, plane, rectangles
 
 #: As in implicit_wide.cu: channels of a plane, and of 16 bytes; rows of a product.
 PLANE, EIGHT, ROWS = 32, 8, 64
-#: Outputs of a block, and of a warpgroup.
-WIDTHS, COLUMNS = (32, 64, 128), (32, 64, 128)
+#: Outputs of a block; those of a warpgroup are some of them too.
+WIDTHS = (32, 64, 128)
 #: By warpgroups of a block: most registers of a thread for sums and parts, and most turns in which they hold a stage.
 SUMS, TURNS = {1: 128, 2: 128, 3: 64, 4: 64}, {1: 5, 2: 5, 3: 5, 4: 3}
 #: Cycles, fitted to 314 timed plans (docs/notes/tensor-conv2d.md): of a launch and of a stage's wait; of eight numbers
@@ -107,7 +107,7 @@ class WideProblem(CostProblem[WideTile]):
                 for mt in (1, 2, 4)[:many]:
                     upon, width = ceil_div(products, mt), bn // across
                     groups, sums = upon * across, mt * width // 2 * (2 if self.kind.has_scales else 1)
-                    if width not in COLUMNS or bn >= 2 * least or groups not in SUMS or sums > SUMS[groups]:
+                    if width not in WIDTHS or bn >= 2 * least or groups not in SUMS or sums > SUMS[groups]:
                         continue
                     for together in sorted({self.shape.planes, 1, 2}):
                         tile = WideTile(*at, bn, upon, across, mt, together, tap_rows)
@@ -144,9 +144,7 @@ class WideProblem(CostProblem[WideTile]):
 
     def blocks(self, tile: WideTile) -> tuple[int, int]:
         """Rectangles, and tiles of outputs."""
-        high, wide = self.shape.made
-        pieces = ceil_div(self.n, tile.images) * ceil_div(high, tile.rows) * ceil_div(wide, tile.columns)
-        return pieces, ceil_div(self.shape.written[0], tile.bn)
+        return self.shape.pieces(self.n, tile.at), ceil_div(self.shape.written[0], tile.bn)
 
     def cycles(self, plan: WideTile) -> float:
         shape, kind, limits = self.shape, self.kind, self.limits
