@@ -78,14 +78,15 @@ class GraphedTrainer(KernelTrainer):
 
     def _load(self, dataset: Dataset) -> None:
         hardware, stored, known = self.device.hardware, self.tuned, self._known_division(dataset)
+        key = self._division_key(dataset)
         if isinstance(self.device, RecordingDevice):
             known = self.below
         if known is None:
             known = self._divide(dataset, stored)
-            store_division(self.device, self._division_key(dataset), known)
+            store_division(self.device, key, known)
         else:
             self._bind(dataset, known, stored)
-        self.divided = self._division_key(dataset)
+        self.divided = key
         self.remark, self.idea = self._described(known)
         if self.table.below is not None and hardware is not None:
             self.tuned = replace(self.tuned or NetPlan(hardware, (), ()), below=tuple(sorted(known)))
