@@ -36,7 +36,7 @@ RESERVE = 3.0  # times that the witness's error must fit into each bound
 NEARBY = 3  # witnesses with other roundings of the parameters
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
 COARSE_RESERVE = 2.0
-#: The same of a gradient where errors of the format are counted: the tolerance is at least SIGMAS of them.
+#: RESERVE of a gradient whose errors of the format are counted: its tolerance is at least SIGMAS of them.
 COUNTED_RESERVE = 1.5
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
