@@ -8,13 +8,14 @@ from unittest import mock
 
 import numpy as np
 from kernel_tools import Runs
-from narrow_convolutions import Found
+from narrow_convolutions import Found, prove_relus_and_zeros, spread
 from narrow_convolutions import prove as prove_by
-from tensor_convolutions import Asked, Edited, Numbers, conv
+from tensor_convolutions import Asked, Edited, Numbers, conv, drawn
 from tensor_tools import placed
 from warpgroup_convolutions import Unwritten
 
 from warpladder.device import Array, Device
+from warpladder.device.emulator import EmulatedDevice
 from warpladder.nets import Conv2d, Shape
 from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.problem import ConvWindow
@@ -113,6 +114,40 @@ def computed(
 def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> float:
     """The largest error of y, dx, dw and db; raises as narrow_convolutions.prove does."""
     return prove_by(device, asked, pool, seed, computed)
+
+
+def prove_not_finite(device: Device, asked: Asked) -> None:
+    """Raises if ReLUs are not to the bit, zeros do not stay zeros, or infinity and NaN are not seen where they are
+    read, and nowhere else.
+    """
+    x, w, dy, given, argmax = prove_relus_and_zeros(device, asked, computed)
+    for wrong in (np.inf, np.nan):
+        bad = x.copy()
+        bad[2, 5, 3, 3] = wrong
+        found = computed(device, asked, (bad, w, dy), True, gradient=(given, argmax))
+        assert not np.isfinite(np.delete(found.y[2, :, 2, 2], 2, 0)).any() and np.isfinite(found.y[:2]).all()
+
+
+def prove_any_order(device: Device, asked: Asked) -> None:
+    """Raises if another order of threads gives other bits."""
+    x, w, dy = drawn(asked)
+    given, argmax, _ = spread(dy, 0)
+    found = [
+        computed(on, asked, (x, w, dy), True, gradient=(given, argmax))
+        for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
+    ]
+    for name in ("y", "dx", "dw", "db", "pooled", "argmax"):
+        assert len({getattr(each, name).tobytes() for each in found}) == 1, name
+
+
+def prove_checked(asked: Asked) -> None:
+    """Raises if the checker reports anything, with a pool or without."""
+    checked = EmulatedDevice("check", collect=True)
+    x, w, dy = drawn(asked)
+    given, argmax, _ = spread(dy, 0)
+    for pool in (True, False):
+        computed(checked, asked, (x, w, dy), pool, gradient=(given, argmax) if pool else None)
+    assert checked.reports == []
 
 
 def kernel_runs() -> Runs:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
-from implicit_convolutions import PRECISIONS, SHAPES, EditedImplicit, computed, passes, prove
-from narrow_convolutions import prove_relus_and_zeros, spread
-from tensor_convolutions import KINDS, Asked, drawn
+from implicit_convolutions import (
+    PRECISIONS,
+    SHAPES,
+    EditedImplicit,
+    passes,
+    prove,
+    prove_any_order,
+    prove_checked,
+    prove_not_finite,
+)
+from tensor_convolutions import KINDS, Asked
 from tensor_tools import IN_BF16
 
 from warpladder.device import Limits
@@ -84,40 +91,19 @@ def test_stages_of_planes() -> None:
 
 
 def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
-    """ReLUs to the bit; zeros stay zeros; infinity and NaN are seen where they are read."""
-    asked = Asked(*SHAPES["strided"])
-    x, w, dy, given, argmax = prove_relus_and_zeros(device, asked, computed)
-    for wrong in (np.inf, np.nan):
-        bad = x.copy()
-        bad[2, 5, 3, 3] = wrong
-        found = computed(device, asked, (bad, w, dy), True, gradient=(given, argmax))
-        assert not np.isfinite(np.delete(found.y[2, :, 2, 2], 2, 0)).any() and np.isfinite(found.y[:2]).all()
+    prove_not_finite(device, Asked(*SHAPES["strided"]))
 
 
 @slow
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
-    asked = Asked(*SHAPES["strided"])
-    x, w, dy = drawn(asked)
-    given, argmax, _ = spread(dy, 0)
-    found = [
-        computed(on, asked, (x, w, dy), True, gradient=(given, argmax))
-        for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
-    ]
-    for name in ("y", "dx", "dw", "db", "pooled", "argmax"):
-        assert len({getattr(each, name).tobytes() for each in found}) == 1, name
+    prove_any_order(device, Asked(*SHAPES["strided"]))
 
 
 @pytest.mark.parametrize(
     ("name", "precision"), [pytest.param("gaps", "fp32", marks=slow), pytest.param("few", "bf16", marks=nightly)]
 )
 def test_the_checker_finds_nothing(name: str, precision: str) -> None:
-    checked = EmulatedDevice("check", collect=True)
-    asked = Asked(*SHAPES[name], precision, offset=1)
-    x, w, dy = drawn(asked)
-    given, argmax, _ = spread(dy, 0)
-    for pool in (True, False):
-        computed(checked, asked, (x, w, dy), pool, gradient=(given, argmax) if pool else None)
-    assert checked.reports == []
+    prove_checked(Asked(*SHAPES[name], precision, offset=1))
 
 
 #: Which products there are: al bh, ah bl and ah bh.

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
-from implicit_convolutions import PRECISIONS, WIDE_SHAPES, EditedImplicit, computed, passes, prove
-from narrow_convolutions import prove_relus_and_zeros, spread
+from implicit_convolutions import (
+    PRECISIONS,
+    WIDE_SHAPES,
+    EditedImplicit,
+    computed,
+    passes,
+    prove,
+    prove_any_order,
+    prove_checked,
+    prove_not_finite,
+)
 from tensor_convolutions import KINDS, Asked, drawn
 from warpgroup_convolutions import Unwritten
 
@@ -74,39 +82,18 @@ def test_stages_of_planes(precision: str) -> None:
 
 @slow
 def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
-    """ReLUs to the bit; zeros stay zeros; infinity and NaN are seen where they are read, and nowhere else."""
-    asked = Asked(*WIDE_SHAPES["strided"])
-    x, w, dy, given, argmax = prove_relus_and_zeros(device, asked, computed)
-    for wrong in (np.inf, np.nan):
-        bad = x.copy()
-        bad[2, 5, 3, 3] = wrong
-        found = computed(device, asked, (bad, w, dy), True, gradient=(given, argmax))
-        assert not np.isfinite(np.delete(found.y[2, :, 2, 2], 2, 0)).any() and np.isfinite(found.y[:2]).all()
+    prove_not_finite(device, Asked(*WIDE_SHAPES["strided"]))
 
 
 @slow
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
-    asked = Asked(*WIDE_SHAPES["strided"])
-    x, w, dy = drawn(asked)
-    given, argmax, _ = spread(dy, 0)
-    found = [
-        computed(on, asked, (x, w, dy), True, gradient=(given, argmax))
-        for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
-    ]
-    for name in ("y", "dx", "pooled", "argmax"):
-        assert len({getattr(each, name).tobytes() for each in found}) == 1, name
+    prove_any_order(device, Asked(*WIDE_SHAPES["strided"]))
 
 
 @slow
 @pytest.mark.parametrize(("name", "precision"), [("planes", "bf16"), ("strided", "fp32")])
 def test_the_checker_finds_nothing(name: str, precision: str) -> None:
-    checked = EmulatedDevice("check", collect=True)
-    asked = Asked(*WIDE_SHAPES[name], precision, offset=1)
-    x, w, dy = drawn(asked)
-    given, argmax, _ = spread(dy, 0)
-    for pool in (True, False):
-        computed(checked, asked, (x, w, dy), pool, gradient=(given, argmax) if pool else None)
-    assert checked.reports == []
+    prove_checked(Asked(*WIDE_SHAPES[name], precision, offset=1))
 
 
 #: Which products there are: al bh, ah bl and ah bh.
