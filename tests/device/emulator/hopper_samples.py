@@ -121,20 +121,25 @@ def multiplied(device: Any, kind: int, a: np.ndarray, w: np.ndarray, d: np.ndarr
     return out.download()
 
 
+def check_product(got: np.ndarray, kind: int, a: np.ndarray, w: np.ndarray, d: np.ndarray | None = None) -> None:
+    """Compare d + a w with float64 everywhere, and at four places with the bits of a tensor core."""
+    d = np.zeros(got.shape, np.float32) if d is None else d
+    size = abs(d).astype(np.float64) + abs(a).astype(np.float64) @ abs(w)
+    assert (abs(got - (d + a.astype(np.float64) @ w)) <= 2.0**-20 * size).all()
+    depth, lowest = 8 if kind == 2 else 16, -14 if kind == 0 else -126
+    for row, column in ((0, 0), (63, got.shape[1] - 1), (17, got.shape[1] // 2 + 8), (40, 9)):
+        sum_ = d[row : row + 1, column : column + 1]
+        for first in range(0, a.shape[1], depth):
+            part = slice(first, first + depth)
+            sum_ = tensor_step.added(sum_, a[row : row + 1, part], w[part, column : column + 1].T, lowest)
+        assert got[row, column] == sum_[0, 0]
+
+
 def warpgroups_multiply(b: Any) -> None:
-    for kind, lowest in ((0, -14), (1, -126), (2, -126)):
+    for kind in range(3):
         for spread in (0, 9):
             a, w, d = factors(kind, spread)
-            got = multiplied(b.device, kind, a, w, d)
-            size = abs(d).astype(np.float64) + abs(a).astype(np.float64) @ abs(w)
-            assert (abs(got - (d + a.astype(np.float64) @ w)) <= 2.0**-20 * size).all()
-            depth = 8 if kind == 2 else 16
-            for row, column in ((0, 0), (63, d.shape[1] - 1), (17, 70), (40, 9)):
-                sum_ = d[row : row + 1, column : column + 1]
-                for first in range(0, a.shape[1], depth):
-                    part = slice(first, first + depth)
-                    sum_ = tensor_step.added(sum_, a[row : row + 1, part], w[part, column : column + 1].T, lowest)
-                assert got[row, column] == sum_[0, 0]
+            check_product(multiplied(b.device, kind, a, w, d), kind, a, w, d)
 
 
 def own_tile(b: Any) -> None:
@@ -163,23 +168,18 @@ def boxes_of_pixels(b: Any) -> None:
 
 def terms_go_down_both(b: Any) -> None:
     """The same bits as of the transposed factor whose terms go along its rows."""
-    for kind, lowest in ((0, -14), (1, -126)):
+    for kind in range(2):
         a, w, _ = factors(kind, 3)
         a, w = a[:, :32], np.ascontiguousarray(w[:32, :128])
         maps = (b.device.tensor_map(b.put(stored(np.ascontiguousarray(each), kind)), 32) for each in (a.T, w))
         out = b.device.empty((64, 128))
         b.device.kernel(SOURCE, f"multiply_down<{kind}>").bind(1, 128, *maps, out).send()
-        got = out.download()
-        for row, column in ((0, 0), (63, 127), (17, 70), (40, 9)):
-            sum_ = np.zeros((1, 1), np.float32)
-            for part in (slice(0, 16), slice(16, 32)):
-                sum_ = tensor_step.added(sum_, a[row : row + 1, part], w[part, column : column + 1].T, lowest)
-            assert got[row, column] == sum_[0, 0]
+        check_product(out.download(), kind, a, w)
 
 
 def products_of_64_columns(b: Any) -> None:
     """The same bits whichever way the terms go."""
-    for kind, lowest in ((0, -14), (1, -126)):
+    for kind in range(2):
         a, w, _ = factors(kind, 3)
         w = np.ascontiguousarray(w[:, :64])
         for way in range(3):
@@ -187,16 +187,31 @@ def products_of_64_columns(b: Any) -> None:
             maps = (b.device.tensor_map(b.put(stored(np.ascontiguousarray(each), kind)), 64) for each in given)
             out = b.device.empty((64, 64))
             b.device.kernel(SOURCE, "multiply_narrow").bind(1, 128, *maps, out, way, kind).send()
-            got = out.download()
-            for row, column in ((0, 0), (63, 63), (17, 40), (40, 9)):
-                sum_ = np.zeros((1, 1), np.float32)
-                for first in range(0, 64, 16):
-                    part = slice(first, first + 16)
-                    sum_ = tensor_step.added(sum_, a[row : row + 1, part], w[part, column : column + 1].T, lowest)
-                assert got[row, column] == sum_[0, 0], (kind, way)
+            check_product(out.download(), kind, a, w)
+
+
+def unswizzled(x: np.ndarray, down: bool, by_rows: bool) -> np.ndarray:
+    """Numbers (rows, terms) as pieces of eight rows and eight terms, one after the other along the terms, or `by_rows`
+    along the rows. In a piece the terms of a row are adjacent, or with `down` the rows of a term.
+    """
+    pieces = x.reshape(x.shape[0] // 8, 8, x.shape[1] // 8, 8)
+    return pieces.transpose(*((2, 0) if by_rows else (0, 2)), *((3, 1) if down else (1, 3))).reshape(-1)
+
+
+def products_without_a_swizzle(b: Any) -> None:
+    """The same bits whichever way the terms go, where eight rows of 16 bytes follow each other."""
+    for kind in range(2):
+        a, w, _ = factors(kind, 3)
+        a, w = np.ascontiguousarray(a[:, :32]), np.ascontiguousarray(w[:32, :64])
+        for way in range(3):
+            left = b.put(unswizzled(stored(a, kind), way == 1, by_rows=False))
+            right = b.put(unswizzled(stored(np.ascontiguousarray(w.T), kind), way < 2, by_rows=True))
+            out = b.device.empty((64, 64))
+            b.device.kernel(SOURCE, "multiply_unswizzled").bind(1, 128, left, right, out, way, kind).send()
+            check_product(out.download(), kind, a, w)
 
 
 CASES: tuple[Callable[[Any], None], ...] = (
     tiles, tiles_of_fewer_columns, tiles_in_tf32, hand_over, for_both, pieces, warpgroups_multiply, own_tile, boxes_of_pixels,
-    terms_go_down_both, products_of_64_columns,
+    terms_go_down_both, products_of_64_columns, products_without_a_swizzle,
 )  # fmt: skip

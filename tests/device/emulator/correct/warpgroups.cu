@@ -246,3 +246,31 @@ extern "C" __global__ void own_tile(const unsigned short* x, float* y) {
 #pragma unroll
     for (int i = 0; i < 128; ++i) y[(row + i / 2 % 2 * 8) * 256 + i / 4 * 8 + column + i % 2] = sum[i];
 }
+
+// d (64, 64) = a b, 32 terms, in half or bf16. a, b: pieces of eight rows of 16 bytes, without a swizzle; the next piece
+// of a has the next eight terms, that of b the next eight columns. way: as in multiply_narrow.
+extern "C" __global__ void __launch_bounds__(128) multiply_unswizzled(const unsigned short* a, const unsigned short* b,
+    float* d, int way, int bf16) {
+    __shared__ __align__(128) unsigned short tile[2][64 * 32];
+    for (int i = threadIdx.x; i < 64 * 32; i += 128) tile[0][i] = a[i], tile[1][i] = b[i];
+    tiles_written();
+    __syncthreads();
+    float sum[32];
+    wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+        const unsigned long long left = descriptor(tile[0] + step * 128, 128, 512, 0);
+        const unsigned long long right = descriptor(tile[1] + step * 1024, 1024, 128, 0);
+        if (way == 0 && bf16) wgmma_bf16(sum, left, right, step > 0);
+        else if (way == 0) wgmma_half(sum, left, right, step > 0);
+        else if (way == 1 && bf16) wgmma_bf16_down(sum, left, right, step > 0);
+        else if (way == 1) wgmma_half_down(sum, left, right, step > 0);
+        else if (bf16) wgmma_bf16_along(sum, left, right, step > 0);
+        else wgmma_half_along(sum, left, right, step > 0);
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) d[(row + i / 2 % 2 * 8) * 64 + i / 4 * 8 + column + i % 2] = sum[i];
+}
