@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--turn",
         type=part,
         metavar="K/N",
-        help="of a test's slow parameters every N-th from number K on, if scripts/test runs others of its parameters",
+        help="turn K of N of pairs, and of a test's slow parameters if scripts/test runs others of its parameters",
     )
     parser.addoption(
         "--write-seconds",

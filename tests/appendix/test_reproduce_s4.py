@@ -225,7 +225,7 @@ def test_colours_and_greys_become_images_and_other_samples_do_not():
     height, width = seen.shape[:2]
     middle = seen[height // 3, width // 6, :3] * 255  # in the first class's image, which is sample 1
     assert min(np.abs(middle - pixel).max() for pixel in colour[1].reshape(3, 64).T) <= 1
-    with pytest.raises(DataError, match="are no images"):
+    with pytest.raises(DataError, match="cannot be shown"):
         of_classes(Dataset("rows", colour.reshape(6, 192), labels, colour.reshape(6, 192)[:1], labels[:1], 1.0))
     with pytest.raises(DataError, match="no labels"):
         of_classes(Dataset("photographs", colour, None, colour[:1], None, 1 / 255))

@@ -83,7 +83,10 @@ def _named(warnings: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _run(fill: str, plan: CheckPlan, source: KernelSource, seed: int, limit: TimeLimit, write: Write) -> Outcome:
-    """Outcome of one run, in one OS thread and with builds that differ only in the fill, so that bits are equal."""
+    """Messages of a run whose local variables begin as `fill`, zeros or a pattern, and its arrays by name.
+
+    It runs in one OS thread: without a read of such a variable runs with two fills have equal bits.
+    """
     messages: list[str] = []
 
     def listen(**entry: Any) -> None:

@@ -110,7 +110,7 @@ def check(
 def _checked(
     description: Description, modes: tuple[str, ...], orders: tuple[str, ...], seed: int, timeout: float
 ) -> Outcome:
-    """Outcome of a description's launches; on a terminal what a mode has found is shown when it ends."""
+    """Outcome of checking a description's launches. A terminal shows the faults of each mode when the mode ends."""
     from ..checker.check import check as run
 
     errors = console(stderr=True)

@@ -84,7 +84,9 @@ class Dataset:
                 object.__setattr__(self, part + "_y", self._checked(part, len(x), y))
         given = [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None]
         if len({y.shape[1:] for y in given}) > 1 or not all(y.size or not len(y) for y in given):
-            raise DataError(f"{self.name}: every sample of every part wants a target of as many numbers, at least one")
+            raise DataError(
+                f"{self.name}: targets differ in shape or are empty: give each sample as many, at least one"
+            )
         if self.has_targets and self.class_names and (self.outputs, len(self.class_names)) != (1, 2):
             raise DataError(
                 f"{self.name}: targets are numbers and have no names of classes, but two for one of 0 and 1"

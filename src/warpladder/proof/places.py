@@ -23,7 +23,10 @@ LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may le
 
 @dataclass(frozen=True)
 class Places:
-    """Positions of samples in an epoch's order. key : the order's `mask_key`. at : (n,) int64."""
+    """Positions of samples in an epoch's order, from which random masks are drawn.
+
+    key : the order's `mask_key`. at : (n,) int64, the positions.
+    """
 
     key: int
     at: np.ndarray

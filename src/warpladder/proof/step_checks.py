@@ -218,8 +218,10 @@ def _like(context: ProofContext, data: Dataset, n: int) -> dict[str, Dataset]:
 
 
 def check_extremes(context: ProofContext, own: GuardedTrainer) -> None:
-    """Check steps and outputs at extremes, of samples that are nearly learnt or far from it; by `own`, whose rate is
-    the run's, steps from large and small weights.
+    """Check steps and outputs of extreme cases: samples that are nearly learnt or far from it, large and small weights.
+
+    Each is computed at a rate at which its updates show. own : trainer with the run's own rate, which takes the kinds
+    in `OWN` once more.
     """
     for config, cases in _by_rate(context):
         _check_extremes(context, config, cases)

@@ -14,9 +14,9 @@ class ClassScores:
     """Scores of each class, and the confusion matrix; entry c of each field belongs to class c.
 
     names : names of the classes.
-    precision : share of the class's samples among those predicted as the class. recall : share of the class's samples
-    that
-    are predicted as the class. f1 : harmonic mean of both. All are from 0 to 1; 0 for a share of no samples.
+    precision : share of the class's samples among those predicted as the class.
+    recall : share of the class's samples that are predicted as the class.
+    f1 : harmonic mean of both. All are from 0 to 1; 0 for a share of no samples.
     support : number of samples of the class.
     confusion : (classes, classes) counts; row: class of the samples; column: predicted class.
     """

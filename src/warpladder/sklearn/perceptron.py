@@ -89,7 +89,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         return X
 
     def _backprop(self, *arguments: Any) -> Any:
-        """Gradients by scikit-learn's arithmetic; the first of an epoch begins it for the callbacks."""
+        """Loss and gradients of a batch by scikit-learn; the first of an epoch calls the callbacks."""
         if self._callbacks is not None:
             self._callbacks.begin_epoch()
         return super()._backprop(*arguments)

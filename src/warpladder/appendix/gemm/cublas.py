@@ -64,7 +64,7 @@ def seconds(size: int, precision: Precision, rounds: int, patience: float) -> fl
     error = float(np.sqrt(np.mean(((c.get()[rows] - truth) / asked.size) ** 2)))
     if not error <= bound(precision, size):
         raise WarpladderError(
-            f"cuBLAS's product is not in {precision.name}: error {error:.2g} at {size}, at most "
-            f"{bound(precision, size):.2g} is rounding"
+            f"cuBLAS's product is not in {precision.name}: at size {size} the error is {error:.2g}, "
+            f"and rounding explains at most {bound(precision, size):.2g}"
         )
     return statistics.median(once(repeats) for _ in range(rounds))

@@ -112,8 +112,10 @@ def judged(got: np.ndarray, truth: np.ndarray, size: np.ndarray, limit: float, m
     apart = abs(got - truth) / size
     error, worst = float(np.sqrt(np.mean(apart**2))), float(apart.max())
     if not error <= limit:
-        raise WarpladderError(f"{where}: error {error:.2g}, at most {limit:.2g} is rounding")
+        raise WarpladderError(f"{where}: the error is {error:.2g}, and rounding explains at most {limit:.2g}")
     if not worst <= most:
         column = apart.argmax() % apart.shape[1]
-        raise WarpladderError(f"{where}: a number, in column {column}, is off by {worst:.2g}, {most:.2g} is rounding")
+        raise WarpladderError(
+            f"{where}: the largest error, in column {column}, is {worst:.2g}, and rounding explains at most {most:.2g}"
+        )
     return error

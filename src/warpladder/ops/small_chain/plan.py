@@ -29,14 +29,16 @@ PIECES_CYCLES, PIECES, FURTHER = 19_000, 2.1, 9
 
 
 def padded(width: int) -> int:
-    """Floats of a row of `width` numbers, in whole quads, as in layers.cuh."""
+    """Floats of shared memory for a row of `width` numbers: the next multiple of 4, as in layers.cuh."""
     return ceil_div(width, 4) * 4
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Outputs of a layer, whose weights are in shared memory together. layer : its number from 1 on. first : output.
-    inputs, outputs : of the piece.
+    """Consecutive outputs of a linear layer, whose weights are in shared memory at the same time.
+
+    layer : number of the layer, from 1. first : the piece's first output. inputs, outputs : numbers of them in the
+    piece.
     """
 
     layer: int
@@ -46,7 +48,7 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Floats of its weights in shared memory."""
+        """Floats of shared memory that the piece's weights take, rows and columns filled up to fours."""
         return padded(self.outputs) * padded(self.inputs)
 
 

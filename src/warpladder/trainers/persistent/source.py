@@ -141,7 +141,7 @@ def waits(plan: PersistentPlan) -> list[str]:
 
 
 def _teams(plan: PersistentPlan) -> dict[str, str]:
-    """Words of the text that depend on which blocks train together."""
+    """Values, by their names in the kernel's template, that depend on which blocks train together."""
     if plan.in_grid:
         kind = {"team_type": "GridTeam", "team_arguments": "(arrived)", "note": "team.step = step; "}
         words = f"{plan.blocks} blocks that wait as a grid"

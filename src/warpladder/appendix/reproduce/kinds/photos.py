@@ -128,7 +128,7 @@ def _image(sample: np.ndarray, name: str) -> np.ndarray:
     to 1.
     """
     if sample.ndim != 3 or sample.shape[0] not in (1, 3):
-        raise DataError(f"{name}: samples of shape {sample.shape} are no images: those have one channel or three")
+        raise DataError(f"{name}: samples of shape {sample.shape} cannot be shown: an image has one channel or three")
     top = max(1.0, float(sample.max())) if len(sample) == 1 else 1.0  # pixels of digits are 0 to 16
     coloured = sample if len(sample) == 3 else np.repeat(sample, 3, axis=0)
     return np.clip(coloured / top, 0, 1).transpose(1, 2, 0)

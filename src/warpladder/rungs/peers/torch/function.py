@@ -72,7 +72,7 @@ class NetFunction:
         )
 
     def images(self, x: torch.Tensor) -> torch.Tensor:
-        """Stored samples with their channels first."""
+        """Samples (n, channels, height, width), a view of x if the data set is stored with its channels last."""
         return x.permute(0, 3, 1, 2) if self.images_last else x
 
 

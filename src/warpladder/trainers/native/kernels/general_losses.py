@@ -78,7 +78,9 @@ def element_loss(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def element_loss_of_targets(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Loss by element, as `element_loss`, with the data set's targets, which are in PyTorch's order."""
+    """Loss by element, as `element_loss`, of the data set's targets (samples, outputs): outputs are in PyTorch's order,
+    channels first.
+    """
     it, a, setting = _read_targets(operands), activations_of(memory, work), floats(memory, SETTINGS, 0)
     targets, indices = floats_2d(memory, TARGETS), indices_of(memory, work)
     loss, area = 0.0, it.x.height * it.x.width
