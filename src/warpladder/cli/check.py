@@ -140,12 +140,12 @@ def _run(file: Path, limit: float, is_compilation_limited: bool, counted: bool) 
     from ..programs.gpus import find
     from ..programs.run import run as run_program
     from ..programs.sources import collected
-    from .run import show
+    from .run import say, show
 
     options = ProgramOptions(find("H100"), "count" if counted else "check")
     if not is_compilation_limited:
-        program(collected((file,), ()), options)
-    outcome = run_program([file], options, (), (), limit)
+        program(collected((file,), ()), options, say)
+    outcome = run_program([file], options, (), (), limit, say=say)
     show(outcome, limit)
     show_counts(outcome.counts, options.gpu, is_error=True)
     if outcome.problems or outcome.is_late:

@@ -97,9 +97,9 @@ def _of_program(context: click.Context, file: Path, card: Any, limit: float) -> 
     """Counts of the launches that a program makes; a faulty one ends the command with 1, as `check` does."""
     from ..programs.build import ProgramOptions
     from ..programs.run import run
-    from .run import show
+    from .run import say, show
 
-    outcome = run([file], ProgramOptions(card, "count"), limit=limit)
+    outcome = run([file], ProgramOptions(card, "count"), limit=limit, say=say)
     show(outcome, limit)
     if outcome.problems or outcome.is_late:
         context.exit(1)

@@ -94,7 +94,7 @@ def run(
     sources = _sources(files, context)
     card = find(gpu)
     options = ProgramOptions(card, "count" if counted else "check" if checked else "fast", defines, libraries)
-    outcome = run_program(sources, options, context.meta[ARGUMENTS], folders, timeout)
+    outcome = run_program(sources, options, context.meta[ARGUMENTS], folders, timeout, say=say)
     show(outcome, timeout)
     show_counts(outcome.counts, card, is_error=True)
     context.exit(LATE if outcome.is_late else outcome.code if outcome.code > 128 or not outcome.problems else FAULTS)
@@ -109,6 +109,11 @@ def _sources(files: tuple[str, ...], context: click.Context) -> list[Path]:
                 f"'{word}' is no .cu or .cpp file; arguments of the program come after its files and --", context
             )
     return [Path(word) for word in files]
+
+
+def say(line: str) -> None:
+    """Print a line of progress on stderr."""
+    click.echo(line, err=True)
 
 
 def show(outcome: ProgramOutcome, limit: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..device.emulator.toolchain import (
     ALWAYS,
+    FEWER_PASSES,
     HEADERS,
     KERNEL_FLAGS,
     POLLS,
@@ -26,6 +27,7 @@ from ..device.emulator.toolchain import (
     key,
     made,
     runtime,
+    runtime_name,
 )  # fmt: skip
 from ..device.emulator.whole import is_whole
 from ..errors import KernelError
@@ -95,13 +97,35 @@ def _translation() -> str:
 
 
 @cache
-def program_runtime(mode: str) -> Path:
-    """Path of the library with the CUDA runtime that programs are linked with."""
-    emulator = runtime(mode)
-    flags = [*ALWAYS, "-g0", "-O1", *_RUNTIME[mode], "-DEMU_ARCH=900", f"-I{HEADERS}",
-             "-shared", str(HERE / "runtime" / "program.cpp"), str(emulator), "-Wl,-rpath,$ORIGIN"]  # fmt: skip
-    name = f"programs-{mode}-{key(mode, _own_digest(), *flags)}.so"
-    return made(name, [*flags, f"-Wl,-soname,{name}"], "the CUDA runtime of programs")
+def _runtime_flags(mode: str) -> tuple[str, ...]:
+    """Compiler flags of the CUDA runtime of programs."""
+    return (*ALWAYS, "-g0", "-O1", *FEWER_PASSES, *_RUNTIME[mode], "-DEMU_ARCH=900", f"-I{HEADERS}")
+
+
+@cache
+def _runtime_name(mode: str) -> str:
+    """File name of the library of `program_runtime`, which need not exist."""
+    return f"programs-{mode}-{key(mode, _own_digest(), runtime_name(mode), *_runtime_flags(mode))}.so"
+
+
+@cache
+def program_runtime(mode: str) -> tuple[Path, Path]:
+    """Paths of the library with the CUDA runtime that programs are linked with, and of the emulator's runtime.
+
+    Both are compiled at the same time if the cache lacks them.
+    """
+    name, what = _runtime_name(mode), "the CUDA runtime of programs"
+    if is_whole(folder() / name):
+        return made(name, [], what), runtime(mode)
+    with ThreadPoolExecutor(1) as pool:
+        emulator = pool.submit(copy_context().run, runtime, mode)
+        flags = [*_runtime_flags(mode), "-c", str(HERE / "runtime" / "program.cpp")]
+        built = made(f"{name}-{os.getpid()}.o", flags, what)
+        try:
+            linked = ["-shared", str(built), str(emulator.result()), "-Wl,-rpath,$ORIGIN", f"-Wl,-soname,{name}"]
+            return made(name, linked, what), emulator.result()
+        finally:
+            built.unlink(missing_ok=True)
 
 
 @cache
@@ -112,24 +136,31 @@ def _allocations() -> Path:
     return made(f"allocations-{key(_own_digest(), *flags)}.o", flags, "the allocations of programs")
 
 
-def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
+def program(sources: ProgramFiles, options: ProgramOptions, say: Callable[[str], None] | None = None) -> Path:
     """Path of a program's executable. Raises `KernelError` with the compiler's first error, in the program's own
     file and line.
+
+    say : called with a line before the emulator itself is compiled.
     """
-    library, emulator = program_runtime(options.mode), runtime(options.mode)
     flags = _flags(sources, options)
-    whole = key(_own_digest(), _translation(), sources.digest, library.name, emulator.name, *flags, *options.libraries)
+    needed = _runtime_name(options.mode)
+    whole = key(_own_digest(), _translation(), sources.digest, needed, *flags, *options.libraries)
     name = f"program-{next(iter(sources.files)).stem}-{whole}"
     if is_whole(folder() / name):
+        program_runtime(options.mode)
         return made(name, [], "")
-    with _objects(sources, options, name) as objects:
-        linked = [*map(str, objects), str(_allocations()), *_WRAPPED, str(library), str(emulator),
-                  "-Wl,-rpath,$ORIGIN", "-pthread",
-                  f"-Wl,--version-script={HERE / 'runtime' / 'hidden.map'}",
-                  *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
-        executable = _linked(name, linked)
-        keep(executable, (path.with_suffix(".warnings").read_text(encoding="utf-8") for path in objects), sources)
-        return executable
+    if say is not None and not is_whole(folder() / needed):
+        say("compiling the emulator for this processor, which takes some ten seconds: once, then it is stored")
+    with ThreadPoolExecutor(1) as pool:
+        runtimes = pool.submit(copy_context().run, program_runtime, options.mode)
+        with _objects(sources, options, name) as objects:
+            linked = [*map(str, objects), str(_allocations()), *_WRAPPED, *map(str, runtimes.result()),
+                      "-Wl,-rpath,$ORIGIN", "-pthread",
+                      f"-Wl,--version-script={HERE / 'runtime' / 'hidden.map'}",
+                      *(f"-l{each}" for each in dict.fromkeys((*options.libraries, *_implied(sources))))]  # fmt: skip
+            executable = _linked(name, linked)
+            keep(executable, (path.with_suffix(".warnings").read_text(encoding="utf-8") for path in objects), sources)
+            return executable
 
 
 def compile_alone(sources: ProgramFiles, options: ProgramOptions) -> None:

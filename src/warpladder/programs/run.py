@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,18 +57,19 @@ class ProgramOutcome:
 
 def run(
     files: Sequence[Path], options: ProgramOptions, arguments: Sequence[str] = (), folders: Sequence[Path] = (),
-    limit: float = 0.0, directory: Path | None = None,
+    limit: float = 0.0, directory: Path | None = None, say: Callable[[str], None] | None = None,
 ) -> ProgramOutcome:  # fmt: skip
     """Compile the files to one program, run it with its arguments, and return its outcome.
 
     limit : most seconds to compile and run; 0 for no limit. directory : working directory of the program.
+    say : called with a line before the emulator itself is compiled.
     Raises ConfigError, KernelError, DeviceError: a file cannot be read or does not compile, or there is no compiler.
     """
     until = time.monotonic() + limit if limit else None
     sources = collected(tuple(files), tuple(folders))
     token = deadline.set(until)
     try:
-        executable = program(sources, options)
+        executable = program(sources, options, say)
     except TimeoutError:
         return ProgramOutcome(128 + signal.SIGKILL, (), (), is_late=True, is_compiled=False)
     finally:

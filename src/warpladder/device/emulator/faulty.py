@@ -10,8 +10,8 @@ from ...errors import KernelError
 from ..declarations import span
 from ..source import KernelSource
 from .hostcode import declarations
+from .messages import CompilerMessages
 from .rewrite import bare, blank, closing
-from .toolchain import CompilerMessages
 
 
 def without_faulty(source: KernelSource, kernel: str, error: KernelError) -> KernelSource | None:

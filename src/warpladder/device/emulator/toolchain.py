@@ -22,6 +22,7 @@ from pathlib import Path
 from ...errors import DeviceError, KernelError
 from ...files.atomic import replacing_path
 from ...files.cache import DAY, Cache, CacheLimits, touch, why_not_writable
+from .messages import CompilerMessages, first_error
 from .whole import END, is_whole
 
 HEADERS = Path(__file__).resolve().parent / "headers"
@@ -64,7 +65,7 @@ _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\b(?:volatile|__ldcv)\b")
 #: Without passes that take a third of the time to compile and gain nothing that can be measured: those over machine
 #: instructions, whose work passes over the syntax tree have done before, and those that look for values and jumps which
 #: a kernel's straight code seldom has. Registers are given out over the whole function at once.
-_FEWER_PASSES = (
+FEWER_PASSES = (
     "-fno-if-conversion", "-fno-if-conversion2", "-fno-move-loop-invariants", "-fno-dse", "-fira-region=one",
     "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-thread-jumps", "-fno-tree-pta", "-fno-tree-bit-ccp",
 )  # fmt: skip
@@ -78,14 +79,14 @@ KERNEL_FLAGS = {
     # of a long run.
     "fast": (
         "-O1", "-fexpensive-optimizations", "-march=native", "-fno-math-errno", "-fno-trapping-math",
-        "-fno-finite-loops", *_FEWER_PASSES,
+        "-fno-finite-loops", *FEWER_PASSES,
     ),
     "check": (
-        "-DEMU_CHECK", "-O1", *_FEWER_PASSES, "-march=native", "-fno-math-errno", "-fno-trapping-math",
+        "-DEMU_CHECK", "-O1", *FEWER_PASSES, "-march=native", "-fno-math-errno", "-fno-trapping-math",
         *_CALLOUTS, *_UNDEFINED,
     ),
     "asan": (
-        "-DEMU_ASAN", "-O1", *_FEWER_PASSES, "-march=native", "-fno-math-errno", "-fno-omit-frame-pointer",
+        "-DEMU_ASAN", "-O1", *FEWER_PASSES, "-march=native", "-fno-math-errno", "-fno-omit-frame-pointer",
         "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
     ),
 }  # fmt: skip
@@ -168,13 +169,22 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 @cache
 def runtime(mode: str) -> Path:
     """Path of the shared library with the emulator's runtime in one of `MODES`; compiled if the cache lacks it."""
-    command = [  # without passes that take a quarter of the time to compile it
-        *ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_FEWER_PASSES, "-fno-tree-pre", "-fno-gcse",
+    name, flags = runtime_name(mode), _runtime_command(mode)
+    return made(name, [*flags, f"-Wl,-soname,{name}"], "the emulator's own runtime")
+
+
+@cache
+def runtime_name(mode: str) -> str:
+    """File name of the runtime's library, which need not exist."""
+    return f"runtime-{mode}-{key(mode, *_runtime_command(mode))}.so"
+
+
+def _runtime_command(mode: str) -> list[str]:
+    return [  # without passes that take a quarter of the time to compile it
+        *ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *FEWER_PASSES, "-fno-tree-pre", "-fno-gcse",
         "-fno-schedule-insns2", "-fno-ipa-sra", "-fno-ipa-cp", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared",
         str(RUNTIME / "runtime.cpp"),
     ]  # fmt: skip
-    name = f"runtime-{mode}-{key(mode, *command)}.so"
-    return made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
 
 
 def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
@@ -205,7 +215,7 @@ def check_syntax(text: str, what: str) -> None:
     flags = _flags(text, "check", ())
     done = compiled([f"-I{_parsed_headers(*flags)}", *flags, "-fsyntax-only", "-x", "c++", "-"], text)
     if done.returncode != 0:
-        raise KernelError(_first_error(done.stderr, what))
+        raise KernelError(first_error(done.stderr, what))
 
 
 def is_compiled(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
@@ -226,7 +236,7 @@ def has_volatile(text: str) -> bool:
 
 def _name(text: str, mode: str, what: str, flags: list[str]) -> str:
     """Name of a library, without its ending."""
-    return f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{key(mode, text, runtime(mode).name, *flags)}"
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{key(mode, text, runtime_name(mode), *flags)}"
 
 
 def _parsed_headers(*flags: str) -> Path:
@@ -295,15 +305,6 @@ def compiled(arguments: list[str], text: str | None = None) -> subprocess.Comple
     return subprocess.CompletedProcess(process.args, process.returncode, out, messages)
 
 
-class CompilerMessages(Exception):
-    """Messages of the compiler, the cause of a `KernelError`."""
-
-    def places(self) -> list[tuple[str, int]]:
-        """File and line of each error."""
-        found = re.findall(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: ", str(self), re.MULTILINE)
-        return list(dict.fromkeys((file, int(line)) for file, line in found))
-
-
 def made(
     name: str, arguments: list[str], what: str, text: str | None = None, reason: Callable[[str], str] | None = None
 ) -> Path:
@@ -318,7 +319,7 @@ def made(
     with replacing_path(target) as temporary:
         done = compiled([*arguments, "-o", str(temporary)], text)
         if done.returncode != 0:
-            said = reason(done.stderr) if reason else _first_error(done.stderr, what)
+            said = reason(done.stderr) if reason else first_error(done.stderr, what)
             raise KernelError(said) from CompilerMessages(done.stderr)
         with open(temporary, "ab") as file:
             file.write(END + hashlib.sha256(temporary.read_bytes()).hexdigest().encode())
@@ -338,13 +339,3 @@ def _used(path: Path) -> Path:
 def _prune() -> None:
     if folder() == LIBRARIES.place():
         LIBRARIES.prune()
-
-
-def _first_error(said: str, what: str) -> str:
-    """First error of the compiler in one line: "file:line: reason"."""
-    for line in said.splitlines():
-        match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
-        if match:
-            return f"{match['file']}:{match['line']}: {match['why']}"
-    lines = [line for line in said.splitlines() if line.strip()]
-    return f"{what} does not compile: {lines[0] if lines else 'the compiler says nothing'}"

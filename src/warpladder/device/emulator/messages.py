@@ -1,0 +1,24 @@
+"""Messages of the C++ compiler: their places, and the first error as one line."""
+
+from __future__ import annotations
+
+import re
+
+
+class CompilerMessages(Exception):
+    """Messages of the compiler, the cause of a `KernelError`."""
+
+    def places(self) -> list[tuple[str, int]]:
+        """File and line of each error."""
+        found = re.findall(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: ", str(self), re.MULTILINE)
+        return list(dict.fromkeys((file, int(line)) for file, line in found))
+
+
+def first_error(said: str, what: str) -> str:
+    """First error of the compiler in one line: "file:line: reason"."""
+    for line in said.splitlines():
+        match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
+        if match:
+            return f"{match['file']}:{match['line']}: {match['why']}"
+    lines = [line for line in said.splitlines() if line.strip()]
+    return f"{what} does not compile: {lines[0] if lines else 'the compiler says nothing'}"
