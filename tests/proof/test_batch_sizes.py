@@ -60,11 +60,10 @@ def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, see
     [
         pytest.param("mlp", BLOTS, 4096, marks=pytest.mark.nightly),
         pytest.param("mlp10", BLOTS, 4096, marks=pytest.mark.nightly),
-        ("softmax", BLOTS, 1000),
-        pytest.param("cnn", DIGITS, 1000, marks=pytest.mark.slow),
+        pytest.param("softmax", BLOTS, 1000, marks=pytest.mark.slow),
+        pytest.param("cnn", DIGITS, 1000, marks=pytest.mark.pairs),
     ],
 )
-@pytest.mark.slow
 def test_honest_rungs_pass_where_a_batch_repeats_samples_too(name: str, data: Dataset, batch: int) -> None:
     for who, good, verdict in honest(Shared(*sized(name, data, batch), data, 0), ["numpy", "native"]):
         assert good, f"{who}: {verdict.reason}"

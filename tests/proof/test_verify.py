@@ -301,21 +301,12 @@ def test_every_rung_and_peer_is_proven_on_full_batches_without_any_setting(rung:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, marks=[pytest.mark.slow] * (make is not nets.cnn)) for make in nets.ZOO[:4]],
-    ids=lambda make: make.__name__,
-)
-@pytest.mark.slow
+@pytest.mark.pairs
+@pytest.mark.parametrize("make", nets.ZOO, ids=lambda make: make.__name__)
 def test_the_nets_of_the_ladder_are_proven_at_full_size(make):
     net = make()
-    verdict = verify(honest, net, TrainConfig(batch_size=None if net.name == "mlp10" else 64))
-    assert verdict.passed, verdict.reason
-
-
-@pytest.mark.slow
-def test_the_autoencoder_is_proven_at_full_size():
-    verdict = verify(honest, nets.autoencoder(), TrainConfig(batch_size=1, clip_value=5.0))
+    config = TrainConfig(batch_size={"mlp10": None, "autoencoder": 1}.get(net.name, 64))
+    verdict = verify(honest, net, config.but(clip_value=5.0 if net.name == "autoencoder" else None))
     assert verdict.passed, verdict.reason
 
 

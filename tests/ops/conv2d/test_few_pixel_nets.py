@@ -29,7 +29,7 @@ from warpladder.trainers.streams import dependences, on_side_of_steps
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-slow, nightly = pytest.mark.slow, pytest.mark.nightly
+pairs, slow, nightly = pytest.mark.pairs, pytest.mark.slow, pytest.mark.nightly
 
 PLAIN = find("tensor", device="emulated")
 #: All that these convolutions have to do with a pool and an upsampling, in a net as small as takes seconds less.
@@ -57,16 +57,16 @@ BARE = Net(
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("net", "config"),
     [
-        TrainConfig(batch_size=3, momentum=0.9, weight_decay=1e-3),
-        pytest.param(TrainConfig(batch_size=1, optimizer=Adam(1e-3)), marks=nightly),
+        pytest.param(net, config, marks=pairs if net is not SMALL and config.batch_size == 3 else nightly)
+        for net in (SMALL, CODER, BARE)
+        for config in (
+            TrainConfig(batch_size=3, momentum=0.9, weight_decay=1e-3),
+            TrainConfig(batch_size=1, optimizer=Adam(1e-3)),
+        )
     ],
-)
-@pytest.mark.parametrize(
-    "net",
-    [pytest.param(net, marks=nightly if net is SMALL else slow) for net in (SMALL, CODER, BARE)],
-    ids=lambda net: net.name,
+    ids=lambda each: getattr(each, "name", ""),
 )
 def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
@@ -78,12 +78,12 @@ def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
 @pytest.mark.parametrize(
     ("net", "precision"),
     [
-        (SMALL, "bf16"),
-        *(
-            pytest.param(CODER, precision, marks=nightly if precision == "bf16" else slow)
-            for precision in ("bf16", "tf32", "fp16")
-        ),
+        pytest.param(SMALL, "bf16", marks=pairs),
+        pytest.param(CODER, "bf16", marks=nightly),
+        pytest.param(CODER, "tf32", marks=pairs),
+        pytest.param(CODER, "fp16", marks=pairs),
     ],
+    ids=lambda each: getattr(each, "name", each),
 )
 def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None:
     rung = PLAIN.but(precision=precision)
@@ -114,6 +114,7 @@ def test_the_update_has_the_bits_of_a_launch_of_its_own(net: Net, batch: int, mo
     assert [trained(each, device, "fp32") for each in drawings] == fused
 
 
+@pairs
 def test_a_net_whose_first_layer_is_its_last_is_proven() -> None:
     """No way for few pixels takes a first layer: the loss is a launch that fills the gradient."""
     alone = Net("alone", (16, 3, 4), (conv(16, 3, padding=1),), MSELoss())

@@ -27,7 +27,7 @@ from warpladder.proof import verify
 from warpladder.trainers.graphed import GraphedTrainer
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-slow, nightly = pytest.mark.slow, pytest.mark.nightly
+pairs, slow, nightly = pytest.mark.pairs, pytest.mark.slow, pytest.mark.nightly
 
 #: Outputs, small image (channels, rows, columns), images: rows of an odd number of pixels; all that an image may have;
 #: one image, one output; more channels than a block keeps sums of, in two slices.
@@ -179,7 +179,7 @@ def test_the_autoencoders_last_layer_takes_them_on_hopper_alone(
 
 @pytest.mark.parametrize(
     "precision",
-    [pytest.param("bf16", marks=slow), pytest.param("fp32", marks=nightly), pytest.param("fp16", marks=nightly)],
+    [pytest.param("bf16", marks=pairs), pytest.param("fp32", marks=nightly), pytest.param("fp16", marks=nightly)],
 )
 def test_a_net_of_them_is_proven(precision: str) -> None:
     """By the precision's bounds; the last batch is a partial one."""

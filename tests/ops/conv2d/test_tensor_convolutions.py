@@ -34,7 +34,7 @@ ENDS = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
-slow, nightly = pytest.mark.slow, pytest.mark.nightly
+pairs, slow, nightly = pytest.mark.pairs, pytest.mark.slow, pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +107,10 @@ def test_the_checker_finds_nothing(precision: str) -> None:
     assert checked.reports == []
 
 
-def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
-    """Who runs this: .ci/run the smaller batches; the larger ones, which take the emulator up to a minute, the night."""
-    return [slow] if batch in (1, 7) else [nightly]
-
-
 @pytest.mark.parametrize(
     ("net", "batch"),
     [
-        pytest.param(net, batch, id=f"{net.name}-{batch or 'full'}", marks=turn(net, batch))
+        pytest.param(net, batch, id=f"{net.name}-{batch or 'full'}", marks=pairs if batch in (1, 7) else nightly)
         for net in (CNN, NARROW, MIXED, ENDS)
         for batch in (1, 7, 64, None)
     ],
@@ -133,18 +128,15 @@ def test_the_wide_autoencoder_is_proven() -> None:
     assert verdict.passed, verdict.reason
 
 
-def coarser_turn(net: Net, precision: str, batch: int) -> list[pytest.MarkDecorator]:
-    """Who runs this: the narrow autoencoder in bf16 by day, in the others .ci/run; what repeats it at night."""
-    if (net, batch) != (NARROW, 7):
-        return [nightly]
-    return [] if precision == "bf16" else [slow]
-
-
 @pytest.mark.parametrize(
     ("net", "precision", "batch"),
     [
         pytest.param(
-            net, precision, batch, id=f"{net.name}-{precision}-{batch}", marks=coarser_turn(net, precision, batch)
+            net,
+            precision,
+            batch,
+            id=f"{net.name}-{precision}-{batch}",
+            marks=pairs if (net, batch) == (NARROW, 7) else nightly,
         )
         for net in (CNN, NARROW)
         for precision in PRECISIONS[1:]
@@ -152,7 +144,6 @@ def coarser_turn(net: Net, precision: str, batch: int) -> list[pytest.MarkDecora
         if precision == "fp16" or batch == 7
     ],
 )
-@pytest.mark.slow
 def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str, batch: int) -> None:
     rung = PLAIN.but(precision=precision)
     verdict = verify(rung.build, net, TrainConfig(batch_size=batch), precision=rung.precision)

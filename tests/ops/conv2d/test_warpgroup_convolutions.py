@@ -52,7 +52,7 @@ SHAPES = (
     (64, (128, 3, 5), 3), (192, (64, 9, 7), 1),
 )  # fmt: skip
 WINDOW, LONG, ENLARGED = 1, 3, 4
-nightly, slow = pytest.mark.nightly, pytest.mark.slow
+nightly, pairs, slow = pytest.mark.nightly, pytest.mark.pairs, pytest.mark.slow
 #: With fp16 at night, where by day another test or the other precisions show the same.
 REPEATED = tuple(pytest.param(name, marks=nightly if name == "fp16" else []) for name in PRECISIONS)
 
@@ -96,7 +96,7 @@ def test_y_dx_and_dw(shape: int, precision: str, processors: int) -> None:
 @pytest.mark.parametrize(
     ("net", "precision"),
     [
-        pytest.param(net, precision, marks=slow if (net, precision) == (NET, "bf16") else nightly)
+        pytest.param(net, precision, marks=pairs if (net, precision) == (NET, "bf16") else nightly)
         for net in (NET, CODER)
         for precision in PRECISIONS
     ],
