@@ -111,6 +111,7 @@ def test_the_command_takes_one_precision(tmp_path, capsys):
     assert "naive" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_levels_that_cannot_do_a_size_are_left_out_with_a_reason(tmp_path, capsys):
     out = tmp_path / "odd.json"
     assert main(["gemm", "--size", "5", "--precision", "fp32", "--device", "emulated", "--out", str(out)]) == 0

@@ -507,6 +507,7 @@ def test_the_command_scores_a_file(run, kept):
     )
 
 
+@pytest.mark.slow
 def test_features_at_once_and_from_files_are_the_same(run, kept):
     a = str(kept / "a.safetensors")
     given = ["--checkpoint", a, "--layer", "1", "--data", "digits", "--limit", "300"]

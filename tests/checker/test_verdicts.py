@@ -108,7 +108,9 @@ FOUND: dict[str, tuple[list[str], str]] = {
 
 
 @emulated
-@pytest.mark.parametrize("what", FOUND)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.slow] * (what == "an assertion")) for what in FOUND]
+)
 def test_a_planted_fault_is_found(run: Run, what: str) -> None:
     planted, said = FOUND[what]
     code, out, err = run(*planted)

@@ -297,6 +297,7 @@ def test_a_sweep_of_what_is_trained_has_a_task_for_each_combination(run):
         load("found/results.json")
 
 
+@pytest.mark.slow
 def test_sweeps_of_samples_rates_and_optimizers_reach_the_training(run):
     words = [
         "--sweep",

@@ -83,6 +83,7 @@ def test_a_second_process_compiles_nothing(compiled: Path) -> None:
     assert run(compiled) == "21 1\n"
 
 
+@pytest.mark.slow
 def test_a_change_in_what_a_function_imports_is_seen(compiled: Path) -> None:
     inner = compiled / "ops" / "probe_inner.py"
     for number, (factor, said) in enumerate(((3, "31 0\n"), (2, "21 1\n")), start=1):

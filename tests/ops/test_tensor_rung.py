@@ -143,6 +143,7 @@ def test_proven_with_other_optimizers(name: str) -> None:
     assert verdict.passed, verdict.reason
 
 
+@pytest.mark.slow
 def test_steps_of_drawn_chains() -> None:
     usual = settings().max_examples
 

@@ -111,10 +111,13 @@ def refused(name: str, net: Net, config: wl.TrainConfig) -> str:
 CONFIG = wl.TrainConfig(batch_size=7, epochs=3, optimizer=Adagrad(0.05), schedule=Polynomial(power=1.5))
 
 
-#: On emulated rungs an optimizer is the same file: graph by day, naive and tiled in .ci/run.
+#: On emulated rungs an optimizer is the same file: graph by day; naive, tiled and torch in .ci/run.
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name.startswith(("naive:", "tiled:")) else []) for name in RUNGS],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name.startswith(("naive:", "tiled:", "torch")) else [])
+        for name in RUNGS
+    ],
 )
 @pytest.mark.usefixtures("cases_once")
 def test_an_optimizer_and_a_schedule_of_one_s_own_are_proven_on_every_rung(name: str) -> None:

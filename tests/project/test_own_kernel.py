@@ -22,6 +22,7 @@ def in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_new_kernel_climbs_next_to_ours_and_a_wrong_one_is_a_row(run):
     assert run("new", "kernel", "linear.forward", "--out", "mine.cu")[0] == 0
     text = Path("mine.cu").read_text()

@@ -96,6 +96,7 @@ def test_the_page_changes_five_things():
     assert len(changes()) == 5
 
 
+@pytest.mark.slow
 def test_a_climb_says_which_check_a_planted_gradient_error_fails(run):
     Path("wrong.py").write_text(MINE.replace("np.float32(n)", "np.float32(batch)").replace('"mine"', '"wrong"'))
     code, out, _ = run("climb", "mlp10", *SMALL, "--rungs", "./mine.py,./wrong.py", "--repeats", "1", "--out", "found")

@@ -38,6 +38,7 @@ def small_steps() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_every_file_of_kernels_is_reached(small_steps: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
     device.capability = (9, 0)

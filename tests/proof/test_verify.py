@@ -138,8 +138,10 @@ def proven_by(rung: Rung, net: Net) -> list[pytest.MarkDecorator]:
         return [pytest.mark.slow if rung.name == "native" else pytest.mark.nightly]
     if net is strategies.NARROW and rung.name.startswith(("naive", "streamed", "resident", "torch", "jax")):
         return [pytest.mark.slow]  # the tiled kernels have more kinds of layers; XLA takes long to compile
-    if net.name == "cnn" and rung.name.startswith(("tiled", "loops")):
-        return [pytest.mark.slow]  # the narrow net has its convolutions, proofs with slots the rest
+    if net.name == "cnn" and rung.name.startswith(("tiled", "loops", "streamed", "resident")):
+        return [
+            pytest.mark.slow
+        ]  # the narrow net has its convolutions, or naive its kernels; proofs with slots the rest
     has_convolutions = rung.unsupported(nets.cnn((1, 8, 8)), TrainConfig()) is None
     return [pytest.mark.slow] if net.name in ("softmax", "mlp10") or (net.name == "mlp" and has_convolutions) else []
 

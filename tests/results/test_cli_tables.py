@@ -97,6 +97,7 @@ def test_features_without_scaling_are_refused_with_the_way_out(run):
     )
 
 
+@pytest.mark.slow
 def test_a_climb_and_a_profile_scale_too(run):
     code, _, err = run(
         "climb", "mlp", *TABLE, "--scale-features", "--rungs", "numpy,native", "--repeats", "1", "--epochs", "3", "--out", "found",

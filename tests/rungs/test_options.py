@@ -231,6 +231,7 @@ def test_a_checkpoint_with_an_option_of_a_rung_among_its_settings_is_refused():
         decode(together(document | {"config": document["config"] | {"threads": 1}}, tensors))
 
 
+@pytest.mark.slow
 def test_a_sweep_times_a_rung_once_for_each_value(run, monkeypatch):
     monkeypatch.setattr("warpladder.machine.facts.cores", lambda: 2)
     code, out, err = run(

@@ -65,10 +65,9 @@ def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
 
 @pytest.mark.parametrize("rung", TEMPLATED, ids=lambda rung: rung.name)
 @pytest.mark.parametrize(
-    "net",
-    [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), pytest.param(nets.autoencoder((1, 8, 8)), marks=pytest.mark.slow)],
-    ids=lambda net: net.name,
+    "net", [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 8, 8))], ids=lambda net: net.name
 )
+@pytest.mark.by_day("cnn")
 def test_steps_of_kernels_with_instances(rung: Rung, net: Net) -> None:
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
     assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2

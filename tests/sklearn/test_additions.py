@@ -112,6 +112,7 @@ def test_the_best_weights_go_on_with_their_own_statistics() -> None:
     assert np.abs(model.predict_proba(X) - before).max() < 0.2 and model.loss_ < 0.5
 
 
+@pytest.mark.slow
 def test_regressors_and_images_have_them_too() -> None:
     y = np.stack([X[:, :32].sum(axis=1), X[:, 32:].sum(axis=1)], axis=1)
     y = (y - y.mean(axis=0)) / y.std(axis=0)
@@ -164,6 +165,7 @@ def test_parts_of_a_schedule_are_refused() -> None:
         made(schedule="cosine").partial_fit(X, Y, classes=np.unique(Y))
 
 
+@pytest.mark.slow
 def test_scikit_learns_checks_hold_with_additions() -> None:
     results = check_estimator(MLPClassifier(weight_decay=0.01, rung="numpy:precision=fp64"), on_skip=None, on_fail=None)
     assert [each["check_name"] for each in results if each["status"] == "failed"] == []

@@ -790,6 +790,7 @@ def test_cases_that_a_liar_may_have_written_into_are_made_anew(net, data, monkey
 # Proofs side by side.
 
 
+@pytest.mark.slow
 def test_where_cores_allow_others_are_proven_in_processes_of_their_own(net, data, monkeypatch):
     """All but the first, which does not wait for them, and those that no process can build."""
     monkeypatch.setattr(machine, "cores", lambda: 8)
@@ -847,6 +848,7 @@ def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
     assert asked == ["native", "fake"] and [found.status for found in results.rungs] == ["timed"] * 4
 
 
+@pytest.mark.slow
 def test_concurrent_proofs_stop_while_something_is_timed(net, data):
     task = ClimbTask(net, data, CONFIG, 1, 1, 0.1)
     proofs = ConcurrentProofs(task, 2)
@@ -1405,6 +1407,7 @@ def test_a_plan_has_as_many_epochs_with_losses_as_training(net, data):
     )
 
 
+@pytest.mark.slow
 def test_a_climb_without_losses_says_where_they_are(net, data, tmp_path):
     results: Any = climb(net, data, CONFIG.but(loss_every=3), ["loops", "numpy"], epochs=7, repeats=2)
     loops, numpy = results.rungs

@@ -42,7 +42,7 @@ CONFIG = TrainConfig(batch_size=4, momentum=0.9)
 @pytest.mark.parametrize(
     "net", [nets.cnn((1, 8, 8)), pytest.param(NARROW, marks=pytest.mark.slow)], ids=["cnn", "autoencoder"]
 )
-@pytest.mark.by_day("loops", "numpy", "naive", "tiled")
+@pytest.mark.by_day("cnn-numpy", "cnn-tiled")
 def test_every_operation_is_timed_forward_and_backward(rung: Rung, net: nets.Net) -> None:
     found = profile(rung, net, case(net, CONFIG, seed=1, samples=10).dataset, CONFIG)
     computing = [i for i, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]

@@ -168,6 +168,7 @@ def loaded(device: Device, net: Net) -> KernelTrainer:
 
 
 @pytest.mark.parametrize("net", [RESNET, TANGLED, POOLED, TABLE_NET], ids=lambda net: net.name)
+@pytest.mark.by_day("resnet", "table")
 def test_a_normalisation_is_one_launch_each_way_and_nothing_is_copied(device: Device, net: Net) -> None:
     with loaded(device, net) as trained:
         names = [call.name for call in trained.program(Slice(7, 7))]

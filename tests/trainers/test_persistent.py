@@ -175,7 +175,7 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
         pytest.param("odd softmax", "divided", marks=pytest.mark.slow),
         pytest.param("deep", "held pairs", marks=pytest.mark.slow),
         pytest.param("odd images", "held fours", marks=pytest.mark.slow),
-        ("deep", "sent fours"),
+        pytest.param("deep", "sent fours", marks=pytest.mark.slow),
         ("softmax", "sent divided"),
         pytest.param("odd images", "sent pairs", marks=pytest.mark.slow),
         pytest.param("deep", "sent alone", marks=pytest.mark.slow),

@@ -151,6 +151,7 @@ def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str, batch: 
     assert not verify(rung.build, net, TrainConfig(batch_size=batch)).passed, "by fp32's bounds"
 
 
+@pytest.mark.slow
 def test_steps_of_drawn_nets() -> None:
     usual = settings().max_examples
 
@@ -240,6 +241,7 @@ def test_no_call_runs_beside_one_that_it_has_to_wait_for(net: Net, batch: int) -
     assert steps(case(net, TrainConfig(batch_size=batch), seed=1, samples=150), TABLE)
 
 
+@pytest.mark.pairs
 def test_a_net_that_ends_in_an_image_trains_on_both_losses() -> None:
     net = Net("ends", (2, 5, 5), (Conv2d(out_channels=2, kernel_size=3, padding=1), ReLU()), MSELoss())
     drawn = clear_of_switches(net, TrainConfig(batch_size=7, learning_rate=1e-5, momentum=0.9), samples=10)

@@ -648,6 +648,7 @@ def test_both_kinds_of_pools_give_a_tie_to_the_first_in_jax(size: int, k: int) -
     assert float(back_b(dy)[0].sum()) == float(dy.sum())
 
 
+@pytest.mark.slow
 def test_trainers_of_the_same_settings_share_a_compiled_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten sizes of a batch: PyTorch stores eight functions for the code of one, and reports any further as an error."""
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")

@@ -40,7 +40,7 @@ def conv(channels: int, padding: int) -> Conv2d:
         ((1, 4, 32), (conv(4, 0),), 0, 0),
     ],
 )
-@pytest.mark.by_day("shape0", "shape3", "shape5")
+@pytest.mark.by_day("shape0", "shape3")
 def test_pixel_runs_train_every_width(
     shape: tuple[int, int, int], layers: tuple[Layer, ...], wide: int, narrow: int
 ) -> None:
