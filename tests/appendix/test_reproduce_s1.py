@@ -18,6 +18,7 @@ from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.experiments import Bench, Watcher
 from warpladder.appendix.reproduce.report.figures import stated
 from warpladder.appendix.reproduce.report.page import page
+from warpladder.appendix.reproduce.report.tables import rung_in_a_row
 from warpladder.appendix.reproduce.results import (
     Bars,
     Column,
@@ -312,3 +313,8 @@ def test_any_of_several_rungs_trains(tmp_path: Path) -> None:
     found: Any = experiment.found("seeds", tmp_path)
     assert found.whole and {(run.rung, run.seed) for run in found.trainings.runs} == {("numpy", 0), ("numpy", 1)}
     assert found.value("torch:threads=4096", "test_accuracy") is None and found.value("loops", "test_accuracy") is None
+
+
+def test_a_name_of_a_rung_breaks_between_its_options() -> None:
+    parts = "torch", ":device=cuda", ":loader=yes"
+    assert rung_in_a_row("".join(parts)) == "".join(f'<span class="option">{part}</span>' for part in parts)

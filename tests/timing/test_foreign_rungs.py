@@ -18,11 +18,12 @@ from warpladder.data.order import Order
 from warpladder.errors import RungError
 from warpladder.nets.params import initial
 from warpladder.rungs.base import Rung
-from warpladder.timing.foreign import rights
+from warpladder.timing.foreign import own_files, rights
+from warpladder.timing.foreign import process as process_file
 from warpladder.timing.foreign import rung as foreign
-from warpladder.timing.foreign.messages import BrokenMessage, receive, send
+from warpladder.timing.foreign.messages import BrokenMessage, Unknown, receive, send
 from warpladder.timing.foreign.process import ForeignFault, ForeignProcess
-from warpladder.timing.foreign.trainer import ForeignTrainer
+from warpladder.timing.foreign.trainer import ForeignTrainer, wanted
 from warpladder.timing.kernel_files import kernel_files
 from warpladder.trainers.base import State, StepLog
 
@@ -42,6 +43,7 @@ ENDS = {
     "_exit": lambda self: os._exit(3),
     "sys.exit": lambda self: sys.exit(4),
     "raise": lambda self: [][7],
+    "mute": lambda self: (_ for _ in ()).throw(Mute()),
     "abort": lambda self: os.abort(),
     "killed": lambda self: os.kill(os.getpid(), signal.SIGKILL),
     "stopped": lambda self: os.kill(os.getpid(), signal.SIGSTOP),
@@ -52,6 +54,7 @@ ENDS = {
     "flood": lambda self: print("spam\\n" * 100_000),
     "daemon": lambda self: os.fork() or (os.setsid(), os.fork() or time.sleep(600), os._exit(0)),
     "writes": lambda self: open(f"/proc/{os.getppid()}/mem", "r+b").close(),
+    "signals": lambda self: os.kill(os.getppid(), signal.SIGUSR1),
     "slows": lambda self: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19),
     "escapes": lambda self: os.fork() or (
         os.setsid(), os.fork() or os.execve("/bin/sleep", ["sleep", "607"], {}), os._exit(0),
@@ -64,6 +67,9 @@ ENDS = {
     ),
     "busy": lambda self: threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start(),
 }
+
+class Mute(Exception):
+    def __str__(self): return [][7]
 
 @dataclass(frozen=True)
 class HowOptions(Options):
@@ -131,6 +137,7 @@ def living(process: ForeignProcess, others: tuple[int, ...] = ()) -> list[int]:
         ("_exit", "exit code 3"),
         ("sys.exit", "SystemExit in ending.py, line 12: 4"),
         ("raise", "IndexError in ending.py, line 13: list index out of range"),
+        ("mute", "Mute in ending.py, line 14: its text cannot be made, for that raises IndexError"),
         ("abort", "ended by SIGABRT"),
         ("killed", "ended by SIGKILL"),
         ("stopped", "did not answer within"),
@@ -140,7 +147,7 @@ def living(process: ForeignProcess, others: tuple[int, ...] = ()) -> list[int]:
         ("garbage", "its process sent"),
     ],
 )
-@pytest.mark.by_day("segfault", "raise", "endless", "memory")
+@pytest.mark.by_day("segfault", "raise", "mute", "endless", "memory")
 def test_its_end_is_an_error_with_the_reason_and_nothing_is_left(how, words, file, data):
     rung = foreign.find(f"{file}:how={how}")
     trainer, process = opened(rung, data)
@@ -163,6 +170,17 @@ def test_it_has_no_rights_over_the_process_of_the_climb(how, file, data):
     with pytest.raises(ForeignFault, match=r"not permitted|denied"):
         trainer.run(Order(0, 0, 96), 0, 3)
     foreign.end(rung)
+
+
+@pytest.mark.skipif(not rights.scopes(), reason="the system lets a user's processes send each other signals")
+@pytest.mark.parametrize("how", ["signals", "writes"])
+def test_its_signals_and_its_reach_into_memory_end_at_its_family(how, file, data):
+    rung = foreign.find(f"{file}:how={how}")
+    trainer, process = opened(rung, data)
+    with pytest.raises(ForeignFault, match=r"not permitted|denied"):
+        trainer.run(Order(0, 0, 96), 0, 3)
+    foreign.end(rung)
+    assert living(process) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")
@@ -205,6 +223,33 @@ def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
     foreign.end(rung)
     assert living(process, started) == []
     assert Path.cwd() != Path("/")
+
+
+def test_a_changed_file_of_the_package_ends_it(file, data, tmp_path, monkeypatch):
+    package = tmp_path / "package"
+    (package / "ops" / "__pycache__").mkdir(parents=True)
+    (package / "ops" / "linear.py").write_text("x = 1\n")
+    monkeypatch.setattr(process_file, "stamps", lambda: own_files.stamps(package))
+    monkeypatch.setattr(process_file, "changed", lambda before: own_files.changed(before, package))
+    rung = foreign.find(f"{file}:how=honest")
+    trainer, process = opened(rung, data)
+    trainer.state()
+    (package / "ops" / "__pycache__" / "linear.pyc").write_text("bytecode")
+    process.pause()
+    trainer.state()
+    (package / "ops" / "linear.py").write_text("x = 2\n")
+    with pytest.raises(RungError, match=r"own file ops.linear\.py was changed while it ran.*install warpladder anew"):
+        process.pause()
+    assert living(process) == []
+
+
+def test_what_a_trainer_returns_has_its_type():
+    log = StepLog(np.zeros(1), np.zeros(1, int), np.ones(1, int))
+    assert wanted(StepLog, "run", log) is log
+    with pytest.raises(RungError, match="its method run returned None, and must return a StepLog"):
+        wanted(StepLog, "run", None)
+    with pytest.raises(RungError, match="its method state returned an object of type 'Mine', and must return a State"):
+        wanted(State, "state", Unknown("an object of type 'Mine'"))
 
 
 def test_it_gets_the_weights_of_samples(file, data):

@@ -43,8 +43,8 @@ def table(
 def wide(label: str, content: str) -> str:
     """HTML of wide content, which scrolls on a narrow screen, with a hint; the keyboard scrolls it too."""
     return (
-        '<div class="wide"><p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" '
-        f'tabindex="0" aria-label="{escape(label)}">'
+        '<div class="wide"><p class="hint">There is more to the right: swipe or scroll.</p>'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
         f"{content}</div></div>"
     )
 

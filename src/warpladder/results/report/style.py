@@ -53,7 +53,7 @@ nav a { display: inline-block; padding: .2rem 0; }
 .scroll { overflow-x: auto; }
 .hint { display: none; margin: 0 0 .3rem; color: var(--soft); font-size: .8rem; }
 .wide { timeline-scope: --wide; } .wide > .scroll { scroll-timeline: --wide inline; }
-@supports (timeline-scope: --wide) { .wide > .hint { height: 0; margin: 0; overflow: hidden;
+@supports (timeline-scope: --wide) { .wide > .hint { display: block; height: 0; margin: 0; overflow: hidden;
   animation: more linear; animation-timeline: --wide; } }
 @keyframes more { from, to { height: auto; margin: 0 0 .3rem; } }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums;
@@ -117,7 +117,7 @@ code span, .option { display: inline-block; max-width: 100%; overflow-wrap: anyw
   .boxes li { max-width: none; min-height: 0; }
   .flows li:not(:last-child)::after { content: "\\2193"; right: 50%; top: auto; bottom: -1.35rem; } }
 @media print { :root { --paper: #fff; --card: #fff; }
-  body { max-width: none; padding: 0; font-size: 11pt; } nav, .skip, .hint { display: none; } .scroll {
+  body { max-width: none; padding: 0; font-size: 11pt; } nav, .skip, .wide > .hint { display: none; } .scroll {
   overflow: visible; }
   table { font-size: 7.5pt; } th, td { padding: .2rem .3rem; } td.text, tbody th.text { min-width: 4rem; } .long {
   min-width: 8rem; }

@@ -18,6 +18,7 @@ from ...errors import RungError
 from ...machine.memory import free_memory
 from . import family
 from .messages import BrokenMessage, receive, send
+from .own_files import changed, stamps
 from .rights import restored, scheduling
 
 PACKAGE = Path(__file__).resolve().parents[3]
@@ -79,7 +80,7 @@ class ForeignProcess:
         mark = f"{os.getpid()}-{id(self):x}"
         start = "import sys; sys.path.insert(0, sys.argv[2]); "
         start += "from warpladder.timing.foreign.server import main; main(sys.argv[1:])"
-        before = scheduling()
+        before, self.stamps = scheduling(), stamps()
         with theirs:
             self.child = subprocess.Popen(
                 [sys.executable, "-P", "-u", "-c", start, str(theirs.fileno()), str(PACKAGE)],
@@ -143,11 +144,15 @@ class ForeignProcess:
             self.is_paused = True
             if other := restored(self.scheduling):
                 self._end(f"changed the {other} of the climb's own process, which slows others down: it was ended")
+            if name := changed(self.stamps):
+                self._end(
+                    f"warpladder's own file {name} was changed while it ran: it was ended; install warpladder anew"
+                )
 
     def wake(self) -> None:
         """Continue the process and its descendants after `pause`."""
         if self.is_paused:
-            self.is_paused, self.scheduling = False, scheduling()
+            self.is_paused, self.scheduling, self.stamps = False, scheduling(), stamps()
             self.family.signal(signal.SIGCONT)
 
     def cpu_seconds(self) -> float:

@@ -1,8 +1,9 @@
-"""Rights of a foreign process, and scheduling of the climb's own: it must not write to the climb's memory, and it must
-not slow others down.
+"""Rights of a foreign process, and scheduling of the climb's own: it must not write to the climb's memory, end the
+climb by a signal, or slow others down.
 
 Processes of one user may change each other's priority and processors. A process may read and write another one's memory
-only if it has all of its capabilities, so a foreign process of root gives a few up that no training needs.
+only if it has all of its capabilities, so a foreign process of root gives a few up that no training needs. From Linux
+6.12 on Landlock keeps its signals, and its reach into memory, to itself and its descendants, for any user.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from contextlib import suppress
 
 #: Capabilities that are given up: NET_RAW, SYS_PTRACE, SYS_NICE, AUDIT_WRITE, SETFCAP. MKNOD stays: CUDA makes devices.
 GIVEN_UP = 13, 19, 23, 29, 31
-CHILD_SUBREAPER, BOUNDING_SET_DROP = 36, 24  # options of prctl
+CHILD_SUBREAPER, BOUNDING_SET_DROP, NO_NEW_PRIVILEGES = 36, 24, 38  # options of prctl
+CREATE_RULESET, RESTRICT_SELF = 444, 446  # system calls of Landlock
+SCOPE_SIGNALS, FIRST_WITH_SCOPES = 2, 6  # a scope, and the first version of Landlock that has scopes
 CAPABILITY_VERSION = 0x20080522  # of 64 bits
 
 #: Priority, scheduler and processors of each thread.
@@ -22,11 +25,13 @@ Scheduling = dict[int, tuple[int, int, frozenset[int]]]
 
 
 def restrict() -> None:
-    """Let this process adopt orphans among its descendants, so that they are found, and give up rights of root."""
+    """Let this process adopt orphans among its descendants, so that they are found, and give up rights over others."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)
     libc.prctl(CHILD_SUBREAPER, 1, 0, 0, 0)
+    if scopes():
+        _keep_signals(libc)
     if os.geteuid():
         return
     for each in GIVEN_UP:  # else a program that it starts has them again
@@ -36,6 +41,23 @@ def restrict() -> None:
         for at in range(3):  # effective, permitted and inheritable ones below number 32
             held[at] &= ~sum(1 << each for each in GIVEN_UP)
         libc.capset(header, held)
+
+
+def scopes() -> bool:
+    """True if the system's Landlock can restrict the signals of a process."""
+    if sys.platform != "linux":
+        return False
+    return ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1) >= FIRST_WITH_SCOPES
+
+
+def _keep_signals(libc: ctypes.CDLL) -> None:
+    """Restrict the signals of this process and its descendants to themselves."""
+    rules = (ctypes.c_uint64 * 3)(0, 0, SCOPE_SIGNALS)  # of files, of the network, scopes
+    ruleset = libc.syscall(CREATE_RULESET, rules, ctypes.c_size_t(ctypes.sizeof(rules)), 0)
+    if ruleset >= 0:
+        libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        libc.syscall(RESTRICT_SELF, ruleset, 0)
+        os.close(ruleset)
 
 
 def scheduling() -> Scheduling:

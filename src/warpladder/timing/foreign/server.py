@@ -165,7 +165,10 @@ class Server:
             name, *arguments = request
             return ["ok", getattr(self, name)(*arguments)]
         except BaseException as error:  # sys.exit and KeyboardInterrupt in the file's code too
-            text = " ".join(str(error).split())[:2000]
+            try:
+                text = " ".join(str(error).split())[:2000]
+            except BaseException as other:
+                text = f"its text cannot be made, for that raises {type(other).__name__}"
             return ["error", type(error).__name__, text, self._place(error), isinstance(error, WarpladderError)]
 
     def _place(self, error: BaseException) -> str:

@@ -11,12 +11,23 @@ import numpy as np
 from ...config import TrainConfig
 from ...data.dataset import Dataset
 from ...data.order import Order
+from ...errors import RungError
+from ...errors.arguments import kind_of
 from ...nets import Net
 from ...trainers.base import State, StepLog, Trainer, check_fit
+from .messages import Unknown
 from .process import ForeignProcess
 
 #: Most bytes of an answer without its arrays, and for each number of its arrays.
 MORE, NUMBER = 1 << 20, 16
+
+
+def wanted(kind: type[Any], method: str, value: Any) -> Any:
+    """The value that a method of the user's trainer returned, which must be of this type."""
+    if not isinstance(value, kind):
+        found = value.kind if isinstance(value, Unknown) else kind_of(value)
+        raise RungError(f"its method {method} returned {found}, and must return a {kind.__name__}")
+    return value
 
 
 class ForeignTrainer(Trainer):
@@ -43,7 +54,7 @@ class ForeignTrainer(Trainer):
         self._call("load", parts)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
-        return self._call("run", order, first, last, numbers=8 * max(0, last - first))
+        return wanted(StepLog, "run", self._call("run", order, first, last, numbers=8 * max(0, last - first)))
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         return self._call("run_epochs", list(orders), numbers=8 * self._steps(orders))
@@ -63,13 +74,14 @@ class ForeignTrainer(Trainer):
         return self._call("cut", start, list(calls), numbers=numbers, seconds=seconds)
 
     def state(self) -> State:
-        return self._call("state", numbers=self._state_numbers)
+        return wanted(State, "state", self._call("state", numbers=self._state_numbers))
 
     def set_state(self, state: State) -> None:
         self._call("set_state", state)
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        return self._call("predict", x, scale, numbers=(len(x) + 1) * math.prod(self.net.out_shape))
+        numbers = (len(x) + 1) * math.prod(self.net.out_shape)
+        return wanted(np.ndarray, "predict", self._call("predict", x, scale, numbers=numbers))
 
     def memory(self) -> dict[str, int]:
         return self._call("facts", "memory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
@@ -82,8 +83,8 @@ def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
     differ.
     """
     everywhere = len({row.reason for row in rows}) == 1
+    rungs = dict.fromkeys(row.rung for row in rows if row.rung)
     remarks = [
-        *dict.fromkeys(row.rung for row in rows if row.rung),
         *dict.fromkeys(row.remark for row in rows if row.remark),
         *dict.fromkeys(
             row.reason if everywhere else f"{label}: {row.reason}"
@@ -91,4 +92,10 @@ def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
             if row.reason
         ),
     ]
-    return "".join(f'<span class="options">{escape(text)}</span>' for text in remarks)
+    texts = [*map(rung_in_a_row, rungs), *map(escape, remarks)]
+    return "".join(f'<span class="options">{text}</span>' for text in texts)
+
+
+def rung_in_a_row(name: str) -> str:
+    """HTML of a rung's name, which breaks between its options and not within one."""
+    return "".join(f'<span class="option">{escape(part)}</span>' for part in re.findall(r":?[^:]+", name))
