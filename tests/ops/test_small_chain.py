@@ -134,7 +134,7 @@ def test_a_net_that_learns_its_input() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.slow if seed < 4 else pytest.mark.nightly) for seed in range(40)]
+    "seed", [pytest.param(seed, marks=pytest.mark.pairs if seed < 4 else pytest.mark.nightly) for seed in range(40)]
 )
 def test_proofs_of_drawn_nets(seed: int) -> None:
     of, config, dataset = drawn(seed)

@@ -101,7 +101,7 @@ def test_images_that_a_net_reproduces() -> None:
     assert compare_epoch(Rung("front", "", "", lambda *run: build(NARROW, *run)), drawn) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.pairs
 @pytest.mark.parametrize("of", [LENET, STRIDES, LATE, FOUR], ids=lambda of: of.name)
 def test_proofs(of: Net) -> None:
     found = verify(lambda *run: build(device(), *run), of, TrainConfig(batch_size=7, learning_rate=0.05, momentum=0.9))

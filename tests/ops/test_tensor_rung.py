@@ -113,16 +113,15 @@ def test_a_full_batch_of_the_deep_net_cannot_be_judged_whoever_trains_it(rung: R
     )
 
 
-@pytest.mark.parametrize("precision", [pytest.param("tf32", marks=slow), "bf16", pytest.param("fp16", marks=slow)])
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
 @pytest.mark.parametrize(
     "net",
     [
-        pytest.param(net, id=net.name, marks=[] if net is DEEP else [pytest.mark.nightly])
+        pytest.param(net, id=net.name, marks=pytest.mark.pairs if net is DEEP else pytest.mark.nightly)
         for net in NETS
         if net is not CODER
     ],
 )
-@pytest.mark.slow
 def test_proven_in_coarser_precisions(net: Net, precision: str) -> None:
     """But the net that ends in a ReLU: in bf16 none of its samples is fit to judge by."""
     rung = PLAIN.but(precision=precision)
@@ -137,7 +136,8 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("Adam", marks=slow), pytest.param("AdamW", marks=slow)])
+@pytest.mark.pairs
+@pytest.mark.parametrize("name", OTHERS)
 def test_proven_with_other_optimizers(name: str) -> None:
     verdict = verify(PLAIN.build, DEEP, OTHERS[name])
     assert verdict.passed, verdict.reason

@@ -256,9 +256,9 @@ NET = Net(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "precision", [pytest.param(name, marks=[] if name == "fp32" else [pytest.mark.nightly]) for name in PRECISIONS]
+    "precision",
+    [pytest.param(name, marks=pytest.mark.pairs if name == "fp32" else pytest.mark.nightly) for name in PRECISIONS],
 )
 def test_a_net_of_them_is_proven(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the precision's bounds, in fp32 of bytes; every product is one of warpgroups, as the model has it for a large

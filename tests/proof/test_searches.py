@@ -114,14 +114,10 @@ def test_a_gradient_that_nearly_vanishes_is_judged() -> None:
     assert 0 < unsure < 4 * update_bounds(TWICE, step.size)["1.weight"] * g
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize(
     ("net", "batch"),
-    [
-        pytest.param(resnet(8), 24, marks=pytest.mark.slow),
-        pytest.param(resnet(16), 24, marks=pytest.mark.slow),
-        pytest.param(resnet(16), 64, marks=pytest.mark.slow),
-        pytest.param(POOLS, 24, marks=pytest.mark.slow),
-    ],
+    [(resnet(8), 24), (resnet(16), 24), (resnet(16), 64), (POOLS, 24)],
     ids=("resnet-8", "resnet-16", "resnet-16-64", "pools"),
 )
 def test_cases_are_found_in_half_precision(net: Net, batch: int) -> None:

@@ -165,7 +165,6 @@ def test_parts_of_a_schedule_are_refused() -> None:
         made(schedule="cosine").partial_fit(X, Y, classes=np.unique(Y))
 
 
-@pytest.mark.slow
 def test_scikit_learns_checks_hold_with_additions() -> None:
     results = check_estimator(MLPClassifier(weight_decay=0.01, rung="numpy:precision=fp64"), on_skip=None, on_fail=None)
     assert [each["check_name"] for each in results if each["status"] == "failed"] == []

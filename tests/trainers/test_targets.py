@@ -78,7 +78,7 @@ def test_a_rung_of_kernels_learns_targets(rung: str) -> None:
     check_rung(f"{rung}:device=emulated", EQUAL)
 
 
-@pytest.mark.slow
+@pytest.mark.pairs
 @pytest.mark.parametrize("rung", ["naive", "streamed", "tiled", "graph", "tensor"])
 def test_kernels_learn_targets_of_images(rung: str) -> None:
     check_rung(f"{rung}:device=emulated", IMAGES)

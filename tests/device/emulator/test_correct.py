@@ -28,7 +28,7 @@ def test_results_are_numpys_and_nothing_is_reported(mode, run):
     every_order(mode, run)
 
 
-@pytest.mark.slow
+@pytest.mark.by_day("matmul")
 @pytest.mark.skipif(not uninitialised.comparable(), reason="g++ 12 can fill local variables")
 @pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
 def test_no_result_depends_on_local_variables_without_a_value(run):

@@ -177,12 +177,10 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
 @pytest.mark.parametrize(
     ("precision", "batch"),
     [
-        pytest.param("fp32", 4),
-        pytest.param("bf16", 4, marks=slow),
+        *(pytest.param(each, 4, marks=pytest.mark.pairs) for each in ("fp32", "bf16")),
         *(pytest.param(each, batch, marks=nightly) for each in PRECISIONS for batch in (1, 64)),
     ],
 )
-@pytest.mark.slow
 def test_a_net_is_proven(precision: str, batch: int) -> None:
     """By the precision's bounds; the cases hold a partial last batch."""
     rung = find("tensor", device="emulated").but(precision=precision)
