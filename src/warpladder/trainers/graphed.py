@@ -41,7 +41,7 @@ NODES = 4096
 
 class GraphedTrainer(KernelTrainer):
     """Trainer by CUDA graphs of 1, 2, 4, 8 ... steps, which make up any range: the device counts the resident feed's
-    steps.
+    steps. A partial last batch, and a step without a loss, are of another `Kind` and have graphs of their own.
 
     Its arguments are those of `KernelTrainer`, without a feed.
     """
