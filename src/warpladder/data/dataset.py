@@ -68,10 +68,10 @@ class Dataset:
                     "wl.data.arrays makes a data set of anything else"
                 )
             if x.dtype not in (np.uint8, np.float32):
-                raise DataError(f"{self.name}: {part} pixels must be uint8 or float32, got {x.dtype}")
+                raise DataError(f"{self.name}: {part} samples must be uint8 or float32, got {x.dtype}")
             if x.ndim not in (2, 4):
                 raise DataError(
-                    f"{self.name}: {part} pixels must have shape (samples, features) "
+                    f"{self.name}: {part} samples must have shape (samples, features) "
                     f"or (samples, channels, height, width), got {x.shape}"
                 )
             if not x.flags.c_contiguous:

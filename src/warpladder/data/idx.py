@@ -44,7 +44,7 @@ def _read(reader: Reader, rank: int) -> np.ndarray:
     if not magic:
         reader.fail(f"is empty where {wanted} is wanted: fetch the file again")
     if magic != bytes((0, 0, 8, rank)):
-        reader.fail(_wrong_magic(magic, reader, wanted))
+        reader.fail(_wrong_magic(magic, reader, wanted, rank))
     header = reader.read(4 * rank)
     if len(header) < 4 * rank:
         reader.fail(f"ends inside its header: it is cut off or not {wanted}")
@@ -69,10 +69,10 @@ def _read(reader: Reader, rank: int) -> np.ndarray:
     return values.reshape(shape)
 
 
-def _wrong_magic(magic: bytes, reader: Reader, wanted: str) -> str:
+def _wrong_magic(magic: bytes, reader: Reader, wanted: str, rank: int) -> str:
     if len(magic) == 4 and magic[:2] == b"\x00\x00" and 1 <= magic[3] <= 4:
         if magic[2] in _TYPES:
             return f"holds {_TYPES[magic[2]]} where {wanted} in unsigned bytes is wanted"
         if magic[2] == 8 and magic[3] not in _KINDS:
-            return f"holds an array of {magic[3]} dimensions where {wanted} is wanted"
+            return f"holds an array of {magic[3]} dimensions where {wanted} is wanted, which has {rank}"
     return f"looks like {looks_like(magic + reader.read(300))} where {wanted} is wanted"

@@ -80,7 +80,10 @@ def find_all(root: Path, folders: Sequence[str], files: Sequence[Sequence[str]])
             return [path for path in found if path]
         if any(found) and partial is None:
             missing = ", ".join(names[0] for names, path in zip(files, found, strict=True) if path is None)
-            partial = DataError(f"{folder}: holds only a part of the data set: {missing} (plain or .gz) is missing")
+            one = "; a table in one file is split by --data FILE.csv --label NAME" * missing.endswith(".csv")
+            partial = DataError(
+                f"{folder}: holds only a part of the data set: {missing} (plain or .gz) is missing{one}"
+            )
     if partial:
         raise partial
     return None

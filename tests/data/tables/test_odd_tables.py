@@ -31,7 +31,11 @@ NO_NUMBERS = {
     "per cent": ([f"{n % 9}%" for n in range(60)], "'0%' is no plain number"),
     "thousands": (["1,072", "12", "1,000,000", "7.5"] * 15, "line 2, column 'c': '1,072' is no plain number"),
     "decimal commas among commas": (["1,5", "2,25"] * 30, "'1,5' is no plain number"),
-    "times": ([f"{n % 24:02d}:{n:02d}" for n in range(60)], "'00:00' is a date or a time"),
+    "times": ([f"{n % 24:02d}:{n:02d}" for n in range(60)], "dates or times are in 'c'"),
+    "units": ([f"{n / 8}".replace(".", ",") + " kWh" for n in range(60)], "'0,0 kWh' is no plain number: .* units"),
+    "degrees": ([f"{n / 8}°C" for n in range(60)], "'0.0°C' is no plain number"),
+    "codes with letters": ([f"{n}{'abc'[n % 3]}" for n in range(60)], "nearly every row has a text of its own in 'c'"),
+    "one word among many numbers": ([*map(str, range(59)), "inf"], "line 61, column 'c': 'inf' is no number where"),
     "names in few rows": ([f"person {n}" for n in range(60)], "nearly every row has a text of its own in 'c'"),
     "numbers that overflow": ([f"{n}e300" for n in range(60)], r"line \d+, column 'c': '\d+e300' is too large"),
 }
@@ -42,6 +46,32 @@ def test_columns_that_are_no_numbers_are_refused_by_name(tmp_path, case):
     cells, words = NO_NUMBERS[case]
     with pytest.raises(DataError, match=words):
         table(write(tmp_path / "t.csv", cells), "answer")
+
+
+def test_a_second_heading_is_named(tmp_path):
+    path = write(tmp_path / "t.csv", ["red", "blue"] * 30)
+    path.write_text(path.read_text() + "a,c,answer\n1,red,no\n")
+    with pytest.raises(DataError, match=r"line 62, .*the names of the columns stand here again: take that line out"):
+        table(path, "answer")
+
+
+@pytest.mark.parametrize("column", ["c", "answer"])
+def test_texts_that_differ_in_capitals_or_spaces_get_a_warning(tmp_path, column):
+    path = write(tmp_path / "t.csv", ["red", "blue"] * 30)
+    path.write_text(path.read_text() + {"c": "1,Red,no\n", "answer": "1,red,N o\n"}[column])
+    words = {"c": "'Red', 'red'", "answer": "'N o', 'no'"}[column]
+    with pytest.warns(UserWarning, match=f"values of '{column}' differ only in capitals or spaces.*: {words}$"):
+        table(path, "answer")
+
+
+@pytest.mark.parametrize("names", [{"label": "answer"}, {"target": "c"}])
+def test_a_number_far_from_all_others_gets_a_warning(tmp_path, names):
+    path = write(tmp_path / "t.csv", [str(n % 50) for n in range(60)])
+    far = path.read_text().splitlines()
+    far[1:] = [line.replace('"7"', '"1e9"') for line in far[1:]]  # rows 7 and 57: one of them trains
+    path.write_text("\n".join(far))
+    with pytest.warns(UserWarning, match=r"line (9|59), column 'c': '1e9' is far from the others, half of which lie"):
+        table(path, **names)
 
 
 @pytest.mark.parametrize("cells", [["10%", "20%"] * 30, ["1,000", "2,000"] * 30, ["red", "1.2.3", "4-5"] * 20])

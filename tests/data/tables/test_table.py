@@ -237,10 +237,10 @@ BAD: dict[str, tuple[list[list[str]], str | None, dict[str, Any], str]] = {
     "infinity": (broken("height", "inf"), "answer", {}, "line 6, column 'height': 'inf' is no number where"),
     "a regression": (rows(), "height", {}, "column 'height': .* is no label: .*a regression's"),
     "a row too short": ([*rows(), ["1", "2"]], "answer", {}, "line 122 has 2 cells where the lines before it have 4"),
-    "dates": ([[*line[:1], "2026-01-02", *line[2:]] for line in rows()], "answer", {}, "'2026-01-02' is a date or a time"),
+    "dates": ([[*line[:1], "2026-01-02", *line[2:]] for line in rows()], "answer", {}, "dates or times are in 'job'.*leave it out, --drop job"),
     "free text": ([[str(n), f"name {n}", *line[2:]] for n, line in enumerate(rows(150))], "answer", {"drop": ["age"]},
                   "nearly every row has a text of its own in 'job': leave it out, --drop job"),
-    "an empty column": ([["", *line[1:]] for line in rows()], "answer", {}, "'age' has no value in the training rows"),
+    "an empty column": ([["", *line[1:]] for line in rows()], "answer", {}, "no training row has a value in 'age': leave it out, --drop age"),
     "only a label": ([[line[3]] for line in rows()], "answer", {"drop": []}, "no column but the label"),
 }  # fmt: skip
 

@@ -145,12 +145,14 @@ class TableEncoding:
         """
         free = [name for name, column in frame.columns.items() if _is_free_text(column)]
         dates = [name for name, column in frame.columns.items() if column.holds_dates and not column.is_number]
-        if free or len(dates) > 1:
-            options = " ".join(f"--drop {quote(name)}" for name in (*free, *dates))
-            why = [f"nearly every row has a text of its own in {', '.join(map(repr, free))}"] * bool(free)
+        empty = [name for name, column in frame.columns.items() if column.missing.all()]
+        if leave := [*empty, *free, *dates]:
+            options = " ".join(f"--drop {quote(name)}" for name in leave)
+            why = [f"no training row has a value in {', '.join(map(repr, empty))}"] * bool(empty)
+            why += [f"nearly every row has a text of its own in {', '.join(map(repr, free))}"] * bool(free)
             why += [f"dates or times are in {', '.join(map(repr, dates))}, of which numbers can be made"] * bool(dates)
             raise DataError(
-                f"{frame.source}: {'; '.join(why)}: leave {'it' if len(free + dates) == 1 else 'them'} out, {options}, "
+                f"{frame.source}: {'; '.join(why)}: leave {'it' if len(leave) == 1 else 'them'} out, {options}, "
                 "in Python drop=[...]"
             )
         columns = tuple(_fitted(frame, column, column.name in categories) for column in frame.columns.values())
@@ -194,7 +196,7 @@ def _is_free_text(column: TableColumn) -> bool:
     if column.holds_numbers or not len(there):
         return False
     kinds = len(set(there.tolist()))
-    if column.holds_dates or column.holds_dressed_numbers:
+    if column.holds_dates or column.holds_dressed_numbers or column.holds_mostly_numbers:
         return False
     if len(there) >= FEW_ROWS and kinds > 0.9 * len(there):
         return True
@@ -208,19 +210,12 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
 
     name, there = column.name, ~column.missing
     has_gaps = bool(column.missing.any())
-    if not there.any():
-        raise DataError(f"{frame.source}: column {shown(name)} has no value in the training rows: leave it out (drop)")
-    if column.holds_dates and not column.is_number:
-        raise DataError(
-            f"{frame.place(int(np.argmax(there)), name)}: {shown(column.texts[there][0])} is a date or a time: make "
-            "numbers of it, or leave the column out (drop)"
-        )
     odd = column.odd
     if column.holds_dressed_numbers and odd.any() and not is_category:
         row = int(np.argmax(odd))
         raise DataError(
-            f"{frame.place(row, name)}: {shown(column.texts[row])} is no plain number: write numbers without signs and "
-            f"marks of thousands, or call the column's values categories (category), --category {name}"
+            f"{frame.place(row, name)}: {shown(column.texts[row])} is no plain number: write numbers without units, "
+            f"currencies and marks of thousands, or call the column's values categories (category), --category {quote(name)}"
         )
     if (column.holds_numbers or column.is_number) and not is_category:
         if odd.any():
@@ -233,11 +228,11 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
         fill = float(filled.statistics_[0])
         scaler = StandardScaler().fit(np.where(column.missing, fill, column.numbers)[:, None])
         return NumberColumn(name, fill, has_gaps, float(scaler.mean_[0]), float(scaler.scale_[0]))
-    if not is_category and 2 * int(odd.sum()) < int(there.sum()):
+    if not is_category and column.holds_mostly_numbers:
         row = int(np.argmax(odd))
         raise DataError(
             f"{frame.place(row, name)}: {shown(column.texts[row])} is no number where most rows have one: mend it, or "
-            f"call the column's values categories (category), --category {name}"
+            f"call the column's values categories (category), --category {quote(name)}"
         )
     found = OneHotEncoder().fit(column.texts[there][:, None]).categories_[0]
     return TextColumn(name, tuple(map(str, found)), has_gaps)

@@ -18,6 +18,7 @@ from .text import Text
 #: Texts, in lower case, of a missing value.
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "<na>")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:.*)?")
+_WITH_UNIT = re.compile(r"[+-]?\d+([.,' ]\d+)* ?([^\d\s.,+-][^\d]{0,11})")
 _NO_CELL = (list, tuple, dict, set, complex, np.ndarray)  # values of data frames that are no cell of a table
 _MARKS = "[$€£¥]?"
 _DRESSED = re.compile(rf"{_MARKS} ?[+-]?{_MARKS}\d{{1,3}}(\d*|([,.' ]\d{{3}})+)([.,]\d+)? ?[%$€£¥]?")
@@ -59,8 +60,20 @@ class TableColumn:
 
     @property
     def holds_dressed_numbers(self) -> bool:
-        """True if the column has values, and all look like numbers with a currency, per cent or thousands marked."""
-        return self._all_match(_DRESSED)
+        """True if the column has values, and all look like numbers with a currency, per cent or thousands marked, or
+        with one unit behind each.
+        """
+        return self._all_match(_DRESSED) or len(self._units()) == 1
+
+    @property
+    def holds_mostly_numbers(self) -> bool:
+        """True if more than half of the column's values are numbers."""
+        return 2 * int(self.odd.sum()) < len(self.texts) - int(self.missing.sum())
+
+    def _units(self) -> set[str]:
+        """Units behind the column's numbers; none if a value is no number with a unit."""
+        found = {text: _WITH_UNIT.fullmatch(text) for text in self.texts[~self.missing].tolist()}
+        return {match[2] for match in found.values() if match} if all(found.values()) else set()
 
     def _all_match(self, pattern: re.Pattern[str]) -> bool:
         there = self.texts[~self.missing]
@@ -132,7 +145,13 @@ def from_text(text: Text) -> Frame:
         cells = np.array(text.columns[number][1:].to_pylist(), object)
         texts = np.array([None if cell.lower() in MISSING else cell for cell in cells], object)
         columns[name] = TableColumn(name, text.numbers(number)[1:], texts)
-    return Frame(text.name, columns, text.lines()[1:])
+    frame = Frame(text.name, columns, text.lines()[1:])
+    again = np.logical_and.reduce([columns[name].texts == name for name in names])
+    if again.any():
+        raise DataError(
+            f"{frame.place(int(np.argmax(again)), names[0])}: the names of the columns stand here again: take that line out"
+        )
+    return frame
 
 
 def from_data_frame(data: Any, name: str) -> Frame:

@@ -21,12 +21,13 @@ from ..encoded import encoded
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
 from ..subset import check_numbers, permutation, stratified
-from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn
+from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn, TextColumn
 from .frame import Frame, TableColumn, from_data_frame, from_text, joined
 from .text import read_text
 
 _LIMIT = 2**32  # bytes of text
 REPEATED = 10  # rows for each distinct value of a column whose values may tell the label, on average
+FAR = 1e4  # distances between the quartiles from which on a number is an outlier
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
@@ -113,6 +114,8 @@ def table(
         encoding = TableEncoding.fit(features.take(train), label or "", dropped, category)
         if not targets:
             _warn_of_leaks(features.take(train), y[train])
+        _warn_of_twins(frame, learnt, encoding)
+        _warn_of_outliers(frame.take(train), (*targets, *encoding.columns))
         encoding = replace(encoding, targets=tuple(map(_target, targets, y[train].T)) if targets else ())
     classes = () if targets else classes_of(y[train])
     x = encoding.apply(features)
@@ -257,6 +260,37 @@ def _warn_of_leaks(features: Frame, labels: np.ndarray) -> None:
             warnings.warn(
                 f"{features.source}: column {shown(column.name)} alone determines the label of every training row: if "
                 f"it is known only after the label, leave it out, --drop {quote(column.name)}, in Python drop=[...]",
+                stacklevel=3,
+            )
+
+
+def _warn_of_twins(frame: Frame, learnt: Sequence[str], encoding: TableEncoding) -> None:
+    """Warn of labels and categories that differ only in capitals or spaces, such as "yes" and "Yes"."""
+    texts = [each.name for each in encoding.columns if isinstance(each, TextColumn)]
+    for name in texts if encoding.targets else [*learnt, *texts]:
+        groups: dict[str, set[str]] = {}
+        for text in frame.columns[name].texts:
+            if text is not None:
+                groups.setdefault("".join(text.split()).casefold(), set()).add(text)
+        if twins := [sorted(group) for group in groups.values() if len(group) > 1]:
+            warnings.warn(
+                f"{frame.source}: values of {shown(name)} differ only in capitals or spaces, and count as different: "
+                f"{listed(map(repr, twins[0]))}",
+                stacklevel=3,
+            )
+
+
+def _warn_of_outliers(frame: Frame, columns: Sequence[Any]) -> None:
+    """Warn of numbers so far from the others that these are all alike once they are divided by the deviation."""
+    for name in (each if isinstance(each, str) else each.name for each in columns if not isinstance(each, TextColumn)):
+        numbers = frame.columns[name].numbers
+        low, high = np.nanquantile(numbers, (0.25, 0.75))
+        far = np.maximum(low - numbers, numbers - high) > FAR * (high - low)
+        if high > low and far.any():
+            row = int(np.argmax(far))
+            warnings.warn(
+                f"{frame.place(row, name)}: {shown(frame.columns[name].texts[row])} is far from the others, half of "
+                f"which lie from {low:.4g} to {high:.4g}: mend the cell, or leave the row out",
                 stacklevel=3,
             )
 

@@ -135,7 +135,9 @@ class _Rows:
         if not cell:
             self._fail(row, column, f"the cell is empty where a {wanted} is wanted{_GAPS}")
         what = f"{shown(cell)} is not a {wanted}"
-        if not self.numbers and np.isfinite(self.text.numbers(column)[row]) and column:
+        if self.header and cell == self.header[column]:
+            what += ": the names of the columns stand here again, take that line out"
+        elif not self.numbers and np.isfinite(self.text.numbers(column)[row]) and column:
             what += (
                 "; features in any numbers are taken where they are standardised (--scale-features, standardize=True)"
             )
