@@ -14,6 +14,7 @@ from warpladder.errors import WarpladderError
 
 wl: Any = warpladder  # called as no type checker would let it be
 X = np.zeros((4, 3))
+LABELS = np.arange(4)
 LINEAR = (warpladder.Linear(out_features=2),)
 LOSS = warpladder.CrossEntropyLoss()
 NOISE = data()
@@ -64,6 +65,9 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "two paths to load": (lambda: wl.load("a", "b"), "load was given too many arguments by place"),
     "a net of four arguments": (lambda: wl.nets.cnn((1, 8, 8), 10, 3), "cnn was given too many arguments by place: write their names; it takes in_shape, classes"),
     "classes by another name": (lambda: wl.nets.mlp(out=10), "mlp has no argument out; it takes in_shape, classes"),
+    "a net without its loss": (lambda: wl.Net("n", (4,), (wl.Linear(out_features=2),)), "Net: missing a required argument: 'loss'; it takes name"),
+    "a proof without settings": (lambda: wl.verify("numpy", MLP), "verify: missing a required argument: 'config'"),
+    "a dictionary of samples": (lambda: wl.data.arrays({"x": X}, LABELS, X, LABELS), "train samples must be an array of numbers, got an object of type 'dict'"),
     "labels left out": (lambda: wl.data.arrays(X, None, X), "arrays: missing a required argument: 'test_y'"),
     "a data set's url": (lambda: wl.data.load("mnist", url="x"), "load has no argument url; it takes name, data_dir"),
     "a net's file twice": (lambda: wl.load_net("a.toml", (1, 8, 8), 10, 3), "load_net was given too many arguments by place"),

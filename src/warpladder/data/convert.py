@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..errors.arguments import shown
+from ..errors.arguments import kind_of, shown
 
 #: Numbers of channels of pictures: grey, RGB, RGB with transparency.
 CHANNELS = (1, 3, 4)
@@ -68,6 +68,8 @@ def to_numbers(values: Any, what: str) -> np.ndarray:
         A value is no number: the message names its column, for a data frame by its heading.
     """
     x = to_numpy(values, what)
+    if x.dtype == object and x.ndim == 0:
+        raise DataError(f"{what} must be an array of numbers, got {kind_of(x[()])}: make one with numpy.array")
     if x.dtype == bool:
         return x.astype(np.float64)
     if x.dtype != object:

@@ -113,7 +113,7 @@ def called_by_name(function: Callable[P, T]) -> Callable[P, T]:
         try:
             signature.bind(*places, **names)
         except TypeError as error:
-            name = function.__name__
+            name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
             reason = str(error)
             if unknown := [each for each in names if each not in signature.parameters]:
                 near = [] if unknown[0] in _SETTINGS else get_close_matches(unknown[0], takes, 1)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NetError
-from ..errors.arguments import kind_of, wanted
+from ..errors.arguments import called_by_name, kind_of, wanted
 from ..show import as_html, as_text, dims
 from .layers import Layer, Shape
 from .losses import CrossEntropyLoss, Loss
@@ -212,3 +212,6 @@ class Net:
         for index, (layer, s) in enumerate(zip(self.layers, self.shapes, strict=False)):
             total += layer.flops(s) * (1 + bool(layer.param_shapes(s)) + (index > self.first_trained))
         return total
+
+
+Net.__init__ = called_by_name(Net.__init__)  # type: ignore[method-assign]

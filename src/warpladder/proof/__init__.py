@@ -17,7 +17,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ArgumentError
-from ..errors.arguments import kind_of, shown, wanted
+from ..errors.arguments import called_by_name, kind_of, shown, wanted
 from ..machine.precision import Precision, named
 from ..nets import Net
 from ..trainers.base import check_fit
@@ -37,6 +37,7 @@ SEED = "WARPLADDER_PROOF_SEED"
 Shared = dict[tuple[TrainConfig, int, Precision, bool], Cases]
 
 
+@called_by_name
 def verify(
     build: Build, net: Net, config: TrainConfig, *,
     seed: int | None = None, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "fp32",

@@ -215,7 +215,8 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
         row = int(np.argmax(odd))
         raise DataError(
             f"{frame.place(row, name)}: {shown(column.texts[row])} is no plain number: write numbers without units, "
-            f"currencies and marks of thousands, or call the column's values categories (category), --category {quote(name)}"
+            "currencies and marks of thousands, or call the column's values categories (category), "
+            f"--category {quote(name)}"
         )
     if (column.holds_numbers or column.is_number) and not is_category:
         if odd.any():

@@ -61,7 +61,7 @@ class TableColumn:
     @property
     def holds_dressed_numbers(self) -> bool:
         """True if the column has values, and all look like numbers with a currency, per cent or thousands marked, or
-        with one unit behind each.
+        with one unit after each.
         """
         return self._all_match(_DRESSED) or len(self._units()) == 1
 
@@ -71,7 +71,7 @@ class TableColumn:
         return 2 * int(self.odd.sum()) < len(self.texts) - int(self.missing.sum())
 
     def _units(self) -> set[str]:
-        """Units behind the column's numbers; none if a value is no number with a unit."""
+        """Units after the column's numbers; none if a value has another form."""
         found = {text: _WITH_UNIT.fullmatch(text) for text in self.texts[~self.missing].tolist()}
         return {match[2] for match in found.values() if match} if all(found.values()) else set()
 
@@ -148,9 +148,8 @@ def from_text(text: Text) -> Frame:
     frame = Frame(text.name, columns, text.lines()[1:])
     again = np.logical_and.reduce([columns[name].texts == name for name in names])
     if again.any():
-        raise DataError(
-            f"{frame.place(int(np.argmax(again)), names[0])}: the names of the columns stand here again: take that line out"
-        )
+        where = frame.place(int(np.argmax(again)), names[0])
+        raise DataError(f"{where}: the names of the columns stand here again: take that line out")
     return frame
 
 
