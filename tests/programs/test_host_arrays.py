@@ -186,7 +186,13 @@ void right() {
     CHECK(cudaMemcpyFromSymbol(&host, total, sizeof(total)));
     copy(total);
     printf("%d %d %d", shown, LIMIT, data.total);
+    each(x, [=] __device__(int i) { return taps[i]; });
 }
+struct Tap {
+    int k;
+    __host__ __device__ Tap(int k) : k(k) {}
+    __device__ int operator()(int i) const { return taps[i] * k; }
+};
 """
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ..checker.faults import Problem
-from ..device.emulator.rewrite import bare
+from ..device.emulator.rewrite import bare, blank, closing
 from .rewrite import functions
 from .sources import ProgramFiles
 
@@ -39,7 +39,7 @@ def touched(text: str) -> list[tuple[str, int]]:
     }
     found: dict[str, int] = {}
     for first, last in bodies:
-        body = plain[first:last]
+        body = _of_host(plain[first:last])
         if re.search(r"__(?:global|device)__|\btemplate\b|\boperator\b", body.partition("{")[0]) or "{" not in body:
             continue
         for name in sorted(known - found.keys()):
@@ -47,6 +47,15 @@ def touched(text: str) -> list[tuple[str, int]]:
             if place >= 0:
                 found[name] = plain.count("\n", 0, first + place) + 1
     return sorted(found.items(), key=lambda item: item[1])
+
+
+def _of_host(body: str) -> str:
+    """Text of a function or class without what it has for the device, as lambdas and methods."""
+    head = body.find("{") + 1
+    for match in reversed(list(re.finditer(r"__device__[^;{}]*\{", body[head:]))):
+        last = closing(body, head + match.end() - 1, "{}")
+        body = body[: head + match.start()] + blank(body[head + match.start() : last]) + body[last:]
+    return body
 
 
 def _use(body: str, name: str) -> int:

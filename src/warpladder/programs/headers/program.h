@@ -35,6 +35,7 @@
 #undef __CUDA_ARCH__
 #define __CUDA_ARCH__ EMU_ARCH
 #define __NVCC__ 1
+#define EMU_PROGRAM 1
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 4
 #define __CUDA_RUNTIME_H__ 1

@@ -45,6 +45,9 @@ EMU_API emu_create_texture(cudaTextureObject_t* out, const cudaResourceDesc* fro
     Lock lock;
     Texture t{};
     if (how) t.how = *how;
+    for (auto& mode : t.how.addressMode)  // only normalized coordinates wrap
+        if (!t.how.normalizedCoords && (mode == cudaAddressModeWrap || mode == cudaAddressModeMirror))
+            mode = cudaAddressModeClamp;
     auto bytes = [](const cudaChannelFormatDesc& f) { return unsigned(f.x + f.y + f.z + f.w) / 8; };
     switch (from->resType) {
         case cudaResourceTypeArray: {

@@ -17,10 +17,12 @@
 
 namespace emu {
 
-// Lanes that pass numbers on through volatile shared memory count on running in step, as GPUs before Volta had them and
-// later ones mostly do: before each access all others get as far. The checker reports it.
+// Lanes that pass numbers on through volatile memory count on running in step, as GPUs before Volta had them and later
+// ones mostly do: before each access all others get as far. The checker reports it. A thread that reads one place of
+// global memory again waits for others, and needs no turn for each time.
 static void in_step(void* p) {
-    if (block_of(self()).memory.holds(p)) worker_here->give_way(self());
+    bool is_passed = self().polled != p || block_of(self()).memory.holds(p);
+    if (is_passed && !worker_here->here->holds(p)) worker_here->give_way(self());
 }
 #ifdef EMU_CHECK
 static void access(void* address, size_t size, bool write, const void* code) {
@@ -54,8 +56,8 @@ template <unsigned> void read(void*, const void*) {}
 template <unsigned> void write(void*, const void*) {}
 static void volatile_read(void* p, unsigned size, const void* code) {
     if (!current) return;  // host code has volatile variables too
-    poll(self(), p, size < 8 ? size : 8, code);
     in_step(p);
+    poll(self(), p, size < 8 ? size : 8, code);
 }
 static void volatile_write(void* p, unsigned, const void*) {
     if (current) in_step(p);

@@ -303,3 +303,7 @@ template <class S> EMU_INLINE unsigned curand_poisson(S* state, double lambda, E
     while (p > 1.0);
     return k - 1;
 }
+
+#ifdef EMU_PROGRAM  // brings the host's functions too
+#include "curand.h"
+#endif
