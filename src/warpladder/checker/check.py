@@ -29,6 +29,7 @@ from .description import Description, packed
 from .faults import MODES, Outcome, Problem, found, refused
 from .plan import plan
 from .sanitizers import translated
+from .shared_names import overlaps
 
 #: Most seconds of a launch in each mode.
 LIMIT = 60.0
@@ -54,6 +55,9 @@ def check(
     ran = [mode for mode in modes if mode in finished and mode != "fast"]
     ran += [f"{order} order" for order in orders if "fast" in finished]
     problems, remarks = found(entries)
+    names = {launch.kernel.partition("<")[0] for launch in description.launches}
+    text = description.source.read_text(encoding="utf-8", errors="replace")
+    problems += tuple(each for each in overlaps(description.source, text) if each.kernel in names)
     lost = absent(read(description.source).text, description.source.name)
     remarks += tuple(f"{message}, and the kernels were compiled without it" for message in lost)
     without = tuple((kernel, why + _left_out(why, description.source)) for kernel, why in refused(entries))

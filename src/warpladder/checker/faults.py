@@ -36,6 +36,8 @@ HINTS = {
     "(if (i < n)) around the store leaves a hole.",
     "out of bounds": "compare the index with the length before the access, if (i < n): the last block has threads left "
     "over, and the first ones no left neighbour.",
+    "same bytes": "declare one array, extern __shared__ float all[], and let the second begin behind the first: "
+    "int* counts = (int*)&all[n], with the bytes of both as the launch's third number.",
     "misaligned": "the size of a wide access (float4, float2) must divide its address: start at a multiple of it, and "
     "pad rows to one.",
     "launch": "cut the work into more and smaller blocks. A GPU runs nothing then, and only cudaGetLastError() reports "

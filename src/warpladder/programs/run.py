@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..checker.faults import Problem, add
+from ..checker.shared_names import overlaps
 from ..device.emulator.counts import KernelCounts
 from ..device.emulator.reports import REMARKS, foreign, places, read
 from ..device.emulator.rewrite import bare
@@ -102,7 +103,8 @@ def run(
     counts = counted(text, executable) if options.mode == "count" else ()
     code = code if code >= 0 else 128 - code
     remarks = (*outdated(sources), *suspects.remarks(executable), *remarks)
-    problems = (*symbols.problems(sources), *problems)
+    shared = (each for path, source in sources.files.items() for each in overlaps(path, source.text))
+    problems = (*symbols.problems(sources), *shared, *problems)
     return ProgramOutcome(code, problems, remarks, is_late, counts=counts)
 
 

@@ -71,6 +71,8 @@ static void at_end() {
     if (!host().unread.empty())
         report("problem", "unread error", host().unread + ", and the program never reads the error", "",
             host().unread_at);
+    for (auto& [message, place] : host().ignored)
+        if (!is_reported(place)) report("problem", "unread error", message, "", place);
     if (host().sticky != cudaSuccess) return;
     unshown_prints();
     unread_results();
@@ -140,7 +142,7 @@ using namespace emu;
 
 EMU_API cudaPeekAtLastError() {
     Lock lock;
-    host().unread.clear();
+    host().unread.clear(), host().ignored.clear();
     return host().sticky != cudaSuccess ? host().sticky : host().last;
 }
 EMU_API cudaGetLastError() {
@@ -177,12 +179,14 @@ EMU_EXPORT void emu_refuse(const char* name, const char* library, const void* ad
     _exit(2);
 }
 
-// The result of a call that stands as a statement of its own.
+// The result of a call that stands as a statement of its own. A later cudaGetLastError() may still read it.
 EMU_API emu_unread(cudaError_t error, const char* call, const char* file, int line) {
     static bool is_known = false;  // after a launch's fault all calls return its error
     if (error != cudaSuccess && error == host().sticky && std::exchange(is_known, true)) return error;
-    if (error != cudaSuccess && error != cudaErrorNotReady && !is_reported({file, line}))
-        report("problem", "unread error", std::string(call) + " at {0} returns " + cudaGetErrorName(error) + " ("
-            + cudaGetErrorString(error) + "), and the program does not read it", "", {file, line});
+    if (error == cudaSuccess || error == cudaErrorNotReady) return error;
+    Lock lock;
+    if (host().ignored.size() < 100)
+        host().ignored.push_back({std::string(call) + " at {0} returns " + cudaGetErrorName(error) + " ("
+            + cudaGetErrorString(error) + "), and the program does not read it", {file, line}});
     return error;
 }
