@@ -36,7 +36,7 @@ HINTS = {
     "(if (i < n)) around the store leaves a hole.",
     "out of bounds": "compare the index with the length before the access, if (i < n): the last block has threads left "
     "over, and the first ones no left neighbour.",
-    "same bytes": "declare one array, extern __shared__ float all[], and let the second begin behind the first: "
+    "same bytes": "declare one array, extern __shared__ float all[], and let the second one start after it: "
     "int* counts = (int*)&all[n], with the bytes of both as the launch's third number.",
     "misaligned": "the size of a wide access (float4, float2) must divide its address: start at a multiple of it, and "
     "pad rows to one.",
@@ -79,6 +79,7 @@ HINTS = {
     "unread error": "read the result of every call, and cudaGetLastError() after each launch, and stop with a message.",
     "shared memory": "ask for it with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) "
     "before the launch, or use less.",
+    "temporary memory": "allocate the bytes, cudaMalloc(&temporary, bytes), and call it again with that memory.",
     "crash": "the host code is at fault: look at pointers and indices in that line.",
 }
 
@@ -136,6 +137,7 @@ _HINTS_OF_PROGRAMS = {
     "be copied too: store the address that cudaMalloc gave, not the host's.",
     " of shared memory, of which the launch has none": "give the bytes of extern __shared__ as the third number of "
     "<<< >>>.",
+    " is filtered linearly and ": "read it as cudaReadModeNormalizedFloat, or filter it by cudaFilterModePoint.",
     " store the same one": "compute a different index in each thread: blockIdx.x * blockDim.x + threadIdx.x.",
     ": x and y of its grid are swapped": "x counts columns and y rows: dim3 grid((width + 15) / 16, (height + 15) / "
     "16).",

@@ -62,7 +62,11 @@ def counts_elements(size: str, code: str) -> bool:
 
 
 def counts_bytes(size: str, code: str, depth: int = DEPTH) -> bool:
-    """True if a sizeof leads to a size, by the definitions of its names, and none divides."""
+    """True if a size is a product with the bytes of a number, or a sizeof leads to it, by the definitions of its names,
+    and none divides.
+    """
+    if re.search(r"\*\s*(?:2|4|8|16)\b|(?<![\w.])(?:2|4|8|16)\s*\*", size):
+        return "/" not in size
     if "sizeof" in size:
         return not re.search(r"/\s*\(?\s*sizeof", size)
     values = [value for name in set(_NAME.findall(size)) for value in _definitions(name, code) if depth]

@@ -47,10 +47,15 @@ class Report:
 
 
 def places(text: str, library: Path) -> dict[str, Location]:
-    """Source locations by address, for the addresses "+address" in reports."""
+    """Source locations by address, for the addresses "+address" in reports, and for "+address/caller/...": the first
+    one that is the user's.
+    """
     records = map(_fields, _records(text))
-    addresses = sorted({place[1:] for *_, found in records for place in found if place.startswith("+")})
-    return dict(zip(addresses, lines_of(library, [int(address) - 1 for address in addresses]), strict=True))
+    chains = {place[1:]: place[1:].split("/") for *_, found in records for place in found if place.startswith("+")}
+    addresses = sorted({address for chain in chains.values() for address in chain})
+    lines = dict(zip(addresses, lines_of(library, [int(address) - 1 for address in addresses]), strict=True))
+    mine = {address for address, (file, line) in lines.items() if line and not foreign(file)}
+    return {at: lines[next((each for each in chain if each in mine), chain[0])] for at, chain in chains.items()}
 
 
 def _records(text: str) -> list[list[str]]:

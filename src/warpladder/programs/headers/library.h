@@ -4,6 +4,9 @@
 
 #include "launch.h"
 
+// A call of an algorithm that asks for the bytes of its temporary memory, or one that has it and works.
+EMU_EXPORT void emu_asked(const char* name, const void* temporary, const char* file, int line);
+
 namespace emu {
 
 EMU_UNSEEN inline bool in_kernel() { return current != nullptr; }

@@ -74,6 +74,12 @@ EMU_API emu_create_texture(cudaTextureObject_t* out, const cudaResourceDesc* fro
         report("problem", "host pointer", "the texture made at {0} is over a pointer of the host", "", {file, line});
         return failed(cudaErrorInvalidValue);
     }
+    bool is_float = t.format.f == cudaChannelFormatKindFloat || t.how.readMode == cudaReadModeNormalizedFloat;
+    if (t.how.filterMode == cudaFilterModeLinear && !is_float && from->resType != cudaResourceTypeLinear) {
+        report("problem", "handle", "the texture made at {0} is filtered linearly and gives whole numbers, which no "
+            "GPU does", "", {file, line});
+        return failed(cudaErrorInvalidFilterSetting);
+    }
     *out = (unsigned long long)new Texture(t);
     return returned(cudaSuccess);
 }

@@ -71,6 +71,9 @@ static void at_end() {
     if (!host().unread.empty())
         report("problem", "unread error", host().unread + ", and the program never reads the error", "",
             host().unread_at);
+    for (auto& [name, place] : host().asked)
+        report("problem", "temporary memory", name + " at {0} gets no temporary memory, so that it only gives the "
+            "bytes that it needs, and it is never called with them", "", place);
     for (auto& [message, place] : host().ignored)
         if (!is_reported(place)) report("problem", "unread error", message, "", place);
     if (host().sticky != cudaSuccess) return;
@@ -177,6 +180,12 @@ EMU_EXPORT void emu_refuse(const char* name, const char* library, const void* ad
         + ", which cannot be emulated\x1f\x1f\x1f\x1f" + place + '\x1e');
     fflush(nullptr);
     _exit(2);
+}
+
+EMU_EXPORT void emu_asked(const char* name, const void* temporary, const char* file, int line) {
+    Lock lock;
+    if (temporary) host().asked.erase(name);
+    else host().asked.insert({name, {file, line}});
 }
 
 // The result of a call that stands as a statement of its own. A later cudaGetLastError() may still read it.

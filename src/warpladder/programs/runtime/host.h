@@ -66,6 +66,7 @@ struct Host {
     cudaError_t last = cudaSuccess, sticky = cudaSuccess;
     std::string unread;       // launch whose error no call has returned yet
     Spot unread_at{};
+    std::map<std::string, Spot> asked;  // algorithms that gave the bytes of their temporary memory and have not run
     std::vector<std::pair<std::string, Spot>> ignored;  // results of calls that are statements; no call has read them
     unsigned launches = 0;
     std::string running;      // kernel of the current launch

@@ -88,12 +88,12 @@ Spot copying{};
 
 static struct sigaction before[64];
 
-// Address in the program after the interrupted instruction, or after the call of a library's function that it is in;
-// from the program's first byte, 0 for none.
-static uintptr_t place_in_program() {
-    struct Search { uintptr_t base, code; } search{};
+// Addresses in the program after the interrupted instruction, or after the call of a library's function that it is in,
+// and of the calls that led there, the innermost first: "+1/2/3", from the program's first byte; "" for none.
+static std::string place_in_program() {
+    struct Search { uintptr_t base; std::string codes; int count; } search{};
     Dl_info module;
-    if (!dladdr((void*)getauxval(AT_ENTRY), &module)) return 0;
+    if (!dladdr((void*)getauxval(AT_ENTRY), &module)) return "";
     search.base = uintptr_t(module.dli_fbase);
     _Unwind_Backtrace([](_Unwind_Context* frame, void* to) {
         auto& search = *static_cast<Search*>(to);
@@ -101,10 +101,10 @@ static uintptr_t place_in_program() {
         uintptr_t at = _Unwind_GetIPInfo(frame, &exact);
         Dl_info module;
         if (!dladdr((void*)at, &module) || uintptr_t(module.dli_fbase) != search.base) return _URC_NO_REASON;
-        search.code = at + unsigned(exact) - search.base;
-        return _URC_END_OF_STACK;
+        search.codes += (search.count ? "/" : "+") + std::to_string(at + unsigned(exact) - search.base);
+        return ++search.count < 16 ? _URC_NO_REASON : _URC_END_OF_STACK;
     }, &search);
-    return search.code;
+    return search.codes;
 }
 
 // A wild access of host code, an integer division by zero or an abort() is reported, and the program dies of the signal
@@ -113,21 +113,21 @@ static void host_fault(int number, siginfo_t* info, void*) {
     static std::atomic<bool> once{false};
     std::string array;
     if (number == SIGFPE || number == SIGABRT) {
-        uintptr_t code = place_in_program();
-        report_text("problem", "", std::string("crash\x1fhost code ")
+        std::string code = place_in_program();
+        bool follows = number == SIGABRT && host().sticky != cudaSuccess;  // an exception that nothing catches
+        if (!follows) report_text("problem", "", std::string("crash\x1fhost code ")
             + (number == SIGFPE ? "divides an integer by zero" : "is ended by abort(), as a wrong free() is,")
-            + (code ? " at {0}" : "") + "\x1f\x1f\x1f\x1f" + (code ? '+' + std::to_string(code) + '\x1f' : "")
-            + '\x1e');
+            + (code.empty() ? "" : " at {0}") + "\x1f\x1f\x1f\x1f" + (code.empty() ? "" : code + '\x1f') + '\x1e');
         sigaction(number, &before[number], nullptr);
         return;
     }
     bool is_read = false;
     if (std::string what = on_its_way(info->si_addr, array, is_read); !what.empty()) {
-        uintptr_t code = place_in_program();
+        std::string code = place_in_program();
         const char* how = is_read ? "writes to what is still to be read" : "reads or writes what is still on its way";
         report_text("problem", "", std::string("not arrived\x1fhost code ") + how
-            + (code ? ", at {0}: " : ": ") + what + ", and nothing has waited for it\x1f" + array
-            + "\x1f\x1f\x1f" + (code ? '+' + std::to_string(code) + '\x1f' : "") + '\x1e');
+            + (code.empty() ? ": " : ", at {0}: ") + what + ", and nothing has waited for it\x1f" + array
+            + "\x1f\x1f\x1f" + (code.empty() ? "" : code + '\x1f') + '\x1e');
         return;
     }
     if (!once.exchange(true)) {
@@ -136,7 +136,7 @@ static void host_fault(int number, siginfo_t* info, void*) {
             && uintptr_t(info->si_addr) - a->low >= a->bytes;
         std::string place;
         if (copying.file) place = std::string("@") + copying.file + ':' + std::to_string(copying.line) + ":0";
-        else if (uintptr_t code = place_in_program()) place = '+' + std::to_string(code);
+        else place = place_in_program();
         std::string message = "host code reads or writes ";
         if (!a)
             message += uintptr_t(info->si_addr) < PAGE ? "through a null pointer" : "an address that is not its own";

@@ -232,6 +232,7 @@ EMU_EXPORT void emu_progress();  // a condition that a thread waited for has bec
 
 EMU_EXPORT void emu_misaligned(const void* address, unsigned alignment, const char* what, const char* file, int line)
     __attribute__((noreturn));
+EMU_EXPORT void emu_unfilled(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT int emu_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -29,6 +29,12 @@ EMU_EXPORT void emu_misaligned(const void* address, unsigned alignment, const ch
     refuse(self(), address, alignment, what, {file, line});
 }
 
+EMU_EXPORT void emu_unfilled(const char* what, const char* file, int line) {
+    Thread& me = self();
+    worker_of(me).fail({"uninitialised local", "the " + std::string(what) + " at {0} was never filled, in "
+        + name_of(me), "", text(me.block->index), text(me.index), {{file, line}}});
+}
+
 EMU_EXPORT void emu_copy(void* to, const void* from, unsigned bytes, unsigned size) {
     Thread& me = self();
     const void* code = __builtin_return_address(0);

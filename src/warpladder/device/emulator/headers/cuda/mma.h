@@ -40,6 +40,14 @@ template <class Use, int m, int n, int k, class T, class Layout = void> class fr
     using storage_element_type = element_type;
     enum { num_elements = Sides::rows * Sides::columns / 32, num_storage_elements = num_elements };
     element_type x[num_elements];
+#ifdef EMU_CHECK
+    EMU_UNSEEN fragment() { memset((void*)x, 0xa7, sizeof x); }  // as nothing fills it
+    EMU_UNSEEN bool is_filled() const {
+        for (unsigned i = 0; i < sizeof x; ++i)
+            if (((const unsigned char*)x)[i] != 0xa7) return true;
+        return false;
+    }
+#endif
 
     static constexpr bool is_sum = std::is_same_v<Use, accumulator>, is_b = std::is_same_v<Use, matrix_b>;
     static constexpr unsigned word = is_sum ? 2 : emulated::word<T>;
@@ -50,6 +58,17 @@ template <class Use, int m, int n, int k, class T, class Layout = void> class fr
         return by_rows != is_b ? row * pitch + column : column * pitch + row;
     }
 };
+
+namespace emulated {
+
+// A fragment that is multiplied or stored before anything has filled it ends the thread of a checked launch.
+template <class F> EMU_INLINE void need_filled(const F& f, const char* what, const char* file, int line) {
+#ifdef EMU_CHECK
+    if (!f.is_filled()) emu_unfilled(what, file, line);
+#endif
+}
+
+}  // namespace emulated
 
 template <class U, int m, int n, int k, class T, class L, class V>
 EMU_INLINE void fill_fragment(fragment<U, m, n, k, T, L>& f, const V& value) {
@@ -86,6 +105,7 @@ template <int m, int n, int k, class T>
 EMU_INLINE void store_matrix_sync(T* memory, const fragment<accumulator, m, n, k, T>& f, unsigned pitch,
     layout_t layout, EMU_HERE) {
     if (size_t(memory) % 16) emu_misaligned(memory, 16, "matrix of store_matrix_sync", file, line);
+    emulated::need_filled(f, "fragment that store_matrix_sync stores", file, line);
     for (unsigned i = 0; i < unsigned(f.num_elements); ++i)
         memory[f.offset(i, pitch, layout == mem_row_major)] = f.x[i];
 }
@@ -95,6 +115,9 @@ EMU_UNSEEN inline void mma_sync(fragment<accumulator, m, n, k, D>& d, const frag
     const fragment<matrix_b, m, n, k, B, LB>& b, const fragment<accumulator, m, n, k, C>& c, bool saturates = false,
     EMU_HERE) {
     static_assert(std::is_same_v<A, B>, "mma_sync multiplies two matrices of one type");
+    emulated::need_filled(a, "first factor of mma_sync", file, line);
+    emulated::need_filled(b, "second factor of mma_sync", file, line);
+    emulated::need_filled(c, "fragment to which mma_sync adds", file, line);
     using N = std::conditional_t<emulated::is_float<A>, float, double>;
     constexpr unsigned word = emulated::word<A>, step = word == 1 ? 8 : 16;
     N left[a.num_elements], right[b.num_elements], sums[c.num_elements];

@@ -22,6 +22,7 @@ namespace emulated {
 // A call with temporary memory runs work() on the device; one without gives the bytes, some of them.
 template <class F> cudaError_t run(const char* name, void* temporary, size_t& bytes, cudaStream_t stream, F work,
     const char* file, int line) {
+    emu_asked(name, temporary, file, line);
     if (!temporary) return bytes = 256, cudaSuccess;
     emu::on_device(name, work, file, line, stream);
     return cudaPeekAtLastError();
@@ -33,6 +34,7 @@ namespace loops = thrust::loops;
 template <class K, class V> cudaError_t sort(const char* name, void* temporary, size_t& bytes, const K* keys,
     K* keys_out, const V* values, V* values_out, size_t n, bool descends, cudaStream_t stream, const char* file,
     int line) {
+    emu_asked(name, temporary, file, line);
     if (!temporary) return bytes = 256 + n * (sizeof(K) + sizeof(V)), cudaSuccess;
     if (n == 0) return cudaSuccess;
     emu::Temporary<K> spare(n, file, line);

@@ -1,0 +1,96 @@
+"""Faults with what the last weeks of a course use: tensor cores, textures, Thrust, CUB, arrays that share their bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpladder.device.emulator.toolchain import why_not
+from warpladder.programs.build import ProgramOptions
+from warpladder.programs.gpus import find
+from warpladder.programs.run import run
+
+pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.slow]
+
+#: One program with each fault: the first argument of main chooses it. 8 and 9 are right.
+FAULTS = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <mma.h>
+#include <cub/cub.cuh>
+#include <thrust/device_vector.h>
+#include <thrust/sort.h>
+#include <thrust/transform.h>
+using namespace nvcuda;
+__global__ void product(const half* a, const half* b, float* c, bool fills) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> y;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums;
+    if (fills) for (int i = 0; i < sums.num_elements; ++i) sums.x[i] = 1;
+    wmma::load_matrix_sync(x, a, 16), wmma::load_matrix_sync(y, b, 16);
+    wmma::mma_sync(sums, x, y, sums);  // 0
+    wmma::store_matrix_sync(c, sums, 16, wmma::mem_row_major);
+}
+void ok(cudaError_t error) { if (error != cudaSuccess) printf("%s\n", cudaGetErrorString(error)); }
+int main(int, char** argv) {
+    int kind = atoi(argv[1]), *x, *y, host[256] = {};
+    half *a, *b;
+    float* c;
+    ok(cudaMalloc(&x, 1024)), ok(cudaMalloc(&y, 1024)), ok(cudaMemcpy(x, host, 1024, cudaMemcpyHostToDevice));
+    ok(cudaMalloc(&a, 512)), ok(cudaMalloc(&b, 512)), ok(cudaMalloc(&c, 1024));
+    ok(cudaMemset(a, 0, 512)), ok(cudaMemset(b, 0, 512));
+    if (kind == 0 || kind == 8) {
+        product<<<1, 32>>>(a, b, c, kind == 8);
+        ok(cudaGetLastError()), ok(cudaMemcpy(host, c, 1024, cudaMemcpyDeviceToHost));
+    }
+    if (kind == 1) {
+        unsigned char row[64] = {};
+        cudaChannelFormatDesc of = cudaCreateChannelDesc<unsigned char>();
+        cudaArray_t array;
+        ok(cudaMallocArray(&array, &of, 64, 1));
+        ok(cudaMemcpy2DToArray(array, 0, 0, row, 64, 64, 1, cudaMemcpyHostToDevice));
+        cudaResourceDesc from = {};
+        from.resType = cudaResourceTypeArray, from.res.array.array = array;
+        cudaTextureDesc how = {};
+        how.readMode = cudaReadModeElementType, how.filterMode = cudaFilterModeLinear;
+        cudaTextureObject_t texture = 0;
+        ok(cudaCreateTextureObject(&texture, &from, &how, nullptr));  // 1
+        ok(cudaFreeArray(array));
+    }
+    if (kind == 2 || kind == 9) {
+        void* spare = nullptr;
+        size_t bytes = 0;
+        ok(cub::DeviceReduce::Sum(spare, bytes, x, y, 256));  // 2
+        if (kind == 9) {
+            ok(cudaMalloc(&spare, bytes));
+            ok(cub::DeviceReduce::Sum(spare, bytes, x, y, 256)), ok(cudaFree(spare));
+        }
+        int sum;
+        ok(cudaMemcpy(&sum, y, 4, cudaMemcpyDeviceToHost));
+    }
+    if (kind == 3) thrust::sort(x, x + 256);  // 3
+    if (kind == 4) {
+        thrust::device_vector<int> from(100, 1), to(50);
+        thrust::transform(from.begin(), from.end(), to.begin(), thrust::negate<int>());  // 4
+    }
+    if (kind == 5) {
+        cudaMemcpy(host, x, 2048, cudaMemcpyDeviceToHost);  // 5
+        ok(cudaGetLastError());
+    }
+    for (void* each : {(void*)x, (void*)y, (void*)a, (void*)b, (void*)c}) ok(cudaFree(each));
+}
+"""
+
+#: Kind of each fault, by its number.
+KINDS = {
+    0: "uninitialised local", 1: "handle", 2: "temporary memory", 3: "device memory", 4: "out of bounds", 5: "copy",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [*KINDS, 8, 9])
+def test_a_fault_with_a_library_is_named_with_its_line(tmp_path, number: int) -> None:
+    file = tmp_path / "program.cu"
+    file.write_text(FAULTS)
+    outcome = run([file], ProgramOptions(find("H100"), "check"), (str(number),), limit=120)
+    found = [(problem.kind, problem.places[0][1]) for problem in outcome.problems]
+    lines = [at + 1 for at, line in enumerate(FAULTS.splitlines()) if line.endswith(f"// {number}")]
+    assert found == [(KINDS[number], line) for line in lines], outcome
