@@ -15,6 +15,7 @@ from clock_answers import (
 from clock_elsewhere import ELSEWHERE_CHEATS, ELSEWHERE_HONEST
 from clock_hooks import HOOK_CHEATS, HOOK_HONEST
 from clock_programs import CHEATS, HONEST, IMPOSSIBLE, FullBatchAhead, Program, WrongWhere
+from clock_weights import NO_LOSS_CHEATS, WEIGHT_CHEATS, WEIGHT_HONEST, LosesItsOnlyUpdate
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -62,13 +63,20 @@ def data():
     return Dataset("toy", x[:200], y[:200], x[200:], y[200:], 1 / 255)
 
 
-def timed(program: type[Program], data: Dataset, batch_size: int = 32, **more) -> tuple[TimedEntry, list[int]]:
+def timed(
+    program: type[Program],
+    data: Dataset,
+    batch_size: int = 32,
+    settings: TrainConfig = CONFIG,
+    plan: TimingPlan | None = None,
+    **more,
+) -> tuple[TimedEntry, list[int]]:
     """A program after its repetitions and the replay, and the steps that it trained on the clock in each."""
-    config = CONFIG.but(batch_size=None if program is FullBatchAhead else batch_size)
+    config = settings.but(batch_size=None if program is FullBatchAhead else batch_size)
     job = ClimbTask(nets.mlp10((1, 4, 4), 2), data, config, epochs=2, repeats=REPEATS, budget=1.0)
     entry = TimedEntry(Rung("mine", "a program", "A program.", program, **more), job)
     prepare(entry)
-    entry.plan = TimingPlan(4, job.steps)
+    entry.plan = plan or TimingPlan(4, job.steps)
     on_clock = []
     for number in range(REPEATS):
         before = program.steps
@@ -135,6 +143,44 @@ def test_an_honest_program_with_deviations_is_timed(program, data):
     assert entry.alive and not entry.found["same_bits"] and entry.is_repeated, entry.found
 
 
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(each, marks=[pytest.mark.slow] * (n > 1)) for n, each in enumerate(WEIGHT_CHEATS)],
+    ids=lambda program: program.__name__,
+)
+def test_weights_show_what_losses_at_a_small_rate_do_not(program, data):
+    entry, _ = timed(program, data, settings=TrainConfig(learning_rate=0.005))
+    assert not entry.alive and "does not train the required steps" in entry.found["reason"], entry.found
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(each, marks=[pytest.mark.slow] * (n > 0)) for n, each in enumerate(NO_LOSS_CHEATS)],
+    ids=lambda program: program.__name__,
+)
+def test_weights_show_epochs_without_losses(program, data, monkeypatch):
+    monkeypatch.setattr(witness_losses, "SECONDS", 0.0)  # so that array code does not come to the epoch with losses
+    entry, _ = timed(program, data, settings=TrainConfig(learning_rate=0.05, loss_every=2))
+    assert not entry.alive and "is rounding" in entry.found["reason"], entry.found
+
+
+def test_weights_show_the_only_step_of_a_turn(data):
+    for program in (LosesItsOnlyUpdate, Program):
+        entry, _ = timed(program, data, plan=TimingPlan(1, 1))
+        assert entry.alive is (program is Program), entry.found
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.005])
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(each, marks=[pytest.mark.slow] * (n > 1)) for n, each in enumerate(WEIGHT_HONEST)],
+    ids=lambda program: program.__name__,
+)
+def test_honest_weights_may_be_rounded_otherwise(program, rate, data):
+    entry, _ = timed(program, data, settings=TrainConfig(learning_rate=rate))
+    assert entry.alive and entry.found["same_bits"], entry.found
+
+
 @pytest.mark.parametrize("program", [KeepsItsAnswers, AnswersAheadOfTheClock], ids=lambda program: program.__name__)
 def test_a_test_pass_is_timed_with_all_of_its_work(program, data, monkeypatch):
     on_clock = []
@@ -157,6 +203,7 @@ def test_a_stretch_from_a_drawn_step_of_a_long_epoch_is_compared(is_honest, data
             return step >= 20 and not is_honest
 
     monkeypatch.setattr(witness_losses, "SECONDS", 0.0)  # so that 16 steps of 50 are compared from the beginning
+    monkeypatch.setattr(replays, "check_weights", lambda *_: None)
     monkeypatch.setattr(replays, "drawn_call", lambda calls: next(i for i, call in enumerate(calls) if call[1] >= 20))
     entry, _ = timed(LateInAnEpoch, data, batch_size=4)
     assert entry.alive is is_honest, entry.found
@@ -174,4 +221,5 @@ def test_short_calls_of_a_replay_are_anywhere_in_an_epoch():
 
 
 def test_there_are_enough_programs():
-    assert len(CHEATS) + len(HOOK_CHEATS) >= 35 and len(HONEST) + len(HOOK_HONEST) >= 34
+    cheats = (*CHEATS, *HOOK_CHEATS, *ELSEWHERE_CHEATS, *WEIGHT_CHEATS, *NO_LOSS_CHEATS, LosesItsOnlyUpdate)
+    assert len(set(cheats)) >= 55 and len({*HONEST, *HOOK_HONEST, *ELSEWHERE_HONEST, *WEIGHT_HONEST}) >= 48

@@ -59,6 +59,12 @@ ENDS = {
     "escapes": lambda self: os.fork() or (
         os.setsid(), os.fork() or os.execve("/bin/sleep", ["sleep", "607"], {}), os._exit(0),
     ),
+    "renices": lambda self: [
+        (os.setpriority(os.PRIO_PROCESS, int(p), 19), os.sched_setaffinity(int(p), {min(os.sched_getaffinity(0))}))
+        for p in os.listdir("/proc")
+        if p.isdecimal() and int(p) != os.getpid()
+        and f"={os.environ['WARPLADDER_FOREIGN'].partition('-')[0]}-".encode() in environment(p)
+    ],
     "changes": lambda self: (os.chdir("/"), signal.signal(signal.SIGTERM, signal.SIG_IGN), np.seterr(all="raise")),
     "patches": lambda self: (
         setattr(time, "perf_counter", lambda: 0.0), setattr(time, "perf_counter_ns", lambda: 0),
@@ -70,6 +76,13 @@ ENDS = {
 
 class Mute(Exception):
     def __str__(self): return [][7]
+
+def environment(process):
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            return next((each for each in file.read().split(b"\\0") if each.startswith(b"WARPLADDER_FOREIGN")), b"")
+    except OSError:
+        return b""
 
 @dataclass(frozen=True)
 class HowOptions(Options):
@@ -191,6 +204,20 @@ def test_changed_processors_of_the_climb_are_found_and_restored():
     os.sched_setaffinity(0, {min(own)})
     assert rights.restored(before) == ("processors" if len(own) > 1 else "")
     assert os.sched_getaffinity(0) == own
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")
+def test_a_paused_process_gets_back_what_another_rung_has_taken(file, data):
+    victim, rung = foreign.find(str(file)), foreign.find(f"{file}:how=renices")
+    trainer, process = opened(victim, data)
+    process.pause()
+    before = rights.scheduling(process.child.pid)
+    opened(rung, data)[0].run(Order(0, 0, 96), 0, 3)
+    assert os.getpriority(os.PRIO_PROCESS, process.child.pid) == 19
+    trainer.run(Order(0, 0, 96), 0, 3)
+    assert rights.scheduling(process.child.pid) == before
+    foreign.end(rung)
+    foreign.end(victim)
 
 
 @pytest.mark.parametrize("how", ["honest", "flood", "daemon", "escapes", "changes", "patches", "busy"])

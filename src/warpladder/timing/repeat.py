@@ -5,8 +5,10 @@ training.
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass
 from functools import partial
+from time import process_time
 
 import numpy as np
 
@@ -19,7 +21,11 @@ from .foreign.trainer import ForeignTrainer
 from .measure import clocked, log_bits, logs_of, note_epochs, repetition
 from .task import ClimbTask, train_in_calls
 from .turn import Refused, Turn, changed, cut_calls, drawn_call, joined
-from .witness_losses import LOST, check_losses
+from .witness_losses import LOST, SECONDS, check_losses
+from .witness_weights import MOST, Walk, check_weights
+
+#: Places of a replay from which the weights of a few steps are compared.
+WALKS = 3
 
 
 def time_test(entry: TimedEntry, allowance: float = math.inf) -> None:
@@ -75,11 +81,16 @@ def replay(entry: TimedEntry) -> None:
     task = entry.task
     with entry.guarded("repeated steps"), entry.rung.build(task.net, task.config, task.start()) as trainer:
         trainer.load(task.data)
-        fastest = int(np.argmin(entry.seconds))
+        fastest, spent = int(np.argmin(entry.seconds)), 0.0
         for number in range(len(entry.seconds)) if entry.is_outside else [fastest]:
             logs, stretch = _replay_turn(entry, trainer, number)
             if number == fastest and entry.is_outside:
                 _check_fastest(entry, number, logs, stretch)
+            for walk in stretch.walks if stretch is not None else ():
+                if spent < SECONDS:
+                    began = process_time()
+                    check_weights(entry.rung, task, walk)
+                    spent += process_time() - began
         entry.is_repeated = True
         done, state = entry.trained()
         if not task.is_scored or done == task.epochs:
@@ -104,7 +115,7 @@ def replay(entry: TimedEntry) -> None:
             _scored(entry, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
 
 
-def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], stretch: _Stretch) -> None:
+def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], stretch: _Stretch | None) -> None:
     """Compare losses of the fastest repetition of a rung from a user's file with array code's.
 
     With equal bits the untimed logs are the timed ones. Else the timed logs are compared, and their mean with that of
@@ -122,34 +133,31 @@ def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], stretch:
                 "does not train the required steps"
             )
     check_losses(entry.rung, task, turn, logs, steps)
+    assert stretch is not None
     check_losses(entry.rung, task, stretch.turn, stretch.logs, steps, stretch.first)
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """End of a repetition: the turn from a state within it, step `first` of its first epoch, and its logs."""
+    """End of a repetition: the turn from a state within it, step `first` of its first epoch, and its logs.
+
+    walks : a few steps from drawn states of the whole repetition.
+    """
 
     turn: Turn
     first: int
     logs: list[StepLog]
+    walks: list[Walk]
 
 
-def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list[StepLog], _Stretch]:
+def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list[StepLog], _Stretch | None]:
     """Train a timed repetition again, untimed, and compare its bits; return the logs of its epochs, and a stretch of
-    it.
+    it for a rung from a user's file.
     """
-    turn = entry.turns[number]
-    stretch = _Stretch(turn, 0, [])
+    turn, stretch = entry.turns[number], None
     if entry.is_outside:
-        calls = cut_calls(turn, entry.plan.steps)
-        at = drawn_call(calls)
-        seconds = max(entry.seconds)
-        parts, middle = _in_calls(trainer, turn, calls[:at], seconds) if at else ([], turn.start)
-        order, first, _ = calls[at]
-        rest = Turn(middle, turn.orders[turn.orders.index(order) :])
-        more, state = _in_calls(trainer, rest, calls[at:], seconds)
-        stretch = _Stretch(rest, first, joined(calls[at:], more))
-        logs, how = joined(calls, [*parts, *more]), ", in calls that end elsewhere"
+        logs, state, stretch = _replay_in_calls(trainer, turn, entry.plan.steps, max(entry.seconds))
+        how = ", in calls that end elsewhere"
     else:
         start = entry.ends[number - 1] if number else entry.task.start()
         trainer.set_state(start.copied())
@@ -163,6 +171,38 @@ def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list
     if entry.is_outside and not same:
         _compare_size(entry.ends[number], state, turn)
     return logs, stretch
+
+
+def _replay_in_calls(trainer: Trainer, turn: Turn, steps: int, seconds: float) -> tuple[list[StepLog], State, _Stretch]:
+    """Train the first `steps` steps of a turn's epochs in calls of drawn lengths; return the logs of the epochs, the
+    state, and the stretch from a drawn call on.
+    """
+    drawn = cut_calls(turn, steps)
+    at = drawn_call(drawn)
+    walked = {at, *(drawn_call(drawn) for _ in range(WALKS - 1))}
+    pieces: list[list[tuple[Order, int, int]]] = [[]]
+    for index, (order, first, last) in enumerate(drawn):
+        if index not in walked:
+            pieces[-1].append((order, first, last))
+            continue
+        middle = min(last, first + 1 + secrets.randbelow(MOST))
+        pieces += [[(order, first, middle)], [(order, middle, last)] if middle < last else []]
+        if index == at:
+            begins, chosen = sum(map(len, pieces[:-2])), len(pieces) // 2 - 1
+    state, logs, walks = turn.start, list[StepLog](), list[Walk]()
+    for number, piece in enumerate(pieces):
+        before = state
+        if piece:
+            more, state = _in_calls(trainer, Turn(before, turn.orders), piece, seconds)
+            logs += more
+        if number % 2:
+            assert before is not None and state is not None
+            walks.append(Walk(before, piece[0], state))
+    assert state is not None
+    calls = [call for piece in pieces for call in piece]
+    order, first, _ = calls[begins]
+    rest = Turn(walks[chosen].before, turn.orders[turn.orders.index(order) :])
+    return joined(calls, logs), state, _Stretch(rest, first, joined(calls[begins:], logs[begins:]), walks)
 
 
 def _compare_size(timed: State, replayed: State, turn: Turn) -> None:

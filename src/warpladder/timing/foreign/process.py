@@ -91,7 +91,7 @@ class ForeignProcess:
                 start_new_session=True,
                 env={**os.environ, family.MARK: mark},
             )
-        self.family, self.scheduling = family.Family(self.child.pid, mark), before
+        self.family, self.scheduling, self.left = family.Family(self.child.pid, mark), before, scheduling()
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.channel, selectors.EVENT_READ)
         self.printed, self.first, self.last = 0, list[str](), list[str]()
@@ -141,7 +141,7 @@ class ForeignProcess:
             self.family.looked = 0.0  # no clock runs now
             self._hold_limits()
             self.family.signal(signal.SIGSTOP)
-            self.is_paused = True
+            self.is_paused, self.left = True, scheduling(*self._processes())
             if other := restored(self.scheduling):
                 self._end(f"changed the {other} of the climb's own process, which slows others down: it was ended")
             if name := changed(self.stamps):
@@ -150,10 +150,17 @@ class ForeignProcess:
                 )
 
     def wake(self) -> None:
-        """Continue the process and its descendants after `pause`."""
+        """Continue the process and its descendants after `pause`, with the priority and the processors that they had:
+        another rung's process may have changed them.
+        """
         if self.is_paused:
+            if restored(self.left, *self._processes()) and restored(self.left, *self._processes()):
+                self._end("another process has lowered the rights of its process to processors, and keeps them low")
             self.is_paused, self.scheduling, self.stamps = False, scheduling(), stamps()
             self.family.signal(signal.SIGCONT)
+
+    def _processes(self) -> tuple[int, ...]:
+        return self.child.pid, *self.family.others
 
     def cpu_seconds(self) -> float:
         """Processor seconds of the process and its living descendants."""

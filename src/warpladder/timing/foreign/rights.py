@@ -60,21 +60,23 @@ def _keep_signals(libc: ctypes.CDLL) -> None:
         os.close(ruleset)
 
 
-def scheduling() -> Scheduling:
-    """Scheduling of this process's threads, by their ids; empty where the system does not tell."""
+def scheduling(*processes: int) -> Scheduling:
+    """Scheduling of the threads of processes, by default of this one, by their ids; empty where the system does not
+    tell.
+    """
     found: Scheduling = {}
-    if sys.platform == "linux":
-        for thread in map(int, os.listdir("/proc/self/task")):
-            with suppress(OSError):  # it has ended meanwhile
+    for process in (processes or ("self",)) if sys.platform == "linux" else ():
+        with suppress(OSError):  # it has ended meanwhile
+            for thread in map(int, os.listdir(f"/proc/{process}/task")):
                 priority = os.getpriority(os.PRIO_PROCESS, thread)
                 found[thread] = priority, os.sched_getscheduler(thread), frozenset(os.sched_getaffinity(thread))
     return found
 
 
-def restored(before: Scheduling) -> str:
+def restored(before: Scheduling, *processes: int) -> str:
     """Restore the scheduling of threads that still run; return what was other, or ""."""
     other = ""
-    for thread, now in scheduling().items():
+    for thread, now in scheduling(*processes).items():
         was = before.get(thread, now)
         if was == now:
             continue

@@ -1,0 +1,94 @@
+"""Comparison of the weights after a few steps of a replay with those of the package's array code in float64.
+
+Losses are blind to much: where the rate is small, a step that is computed in half precision, or leaves small updates
+out, changes no loss by more than rounding does. Weights show it. What an honest program may be off by is measured:
+array code in float32 trains the same steps, and array code in float64 from weights that differ by a few roundings. It
+is what the steps move that is compared, tensor by tensor, not where they end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.order import Order
+from ..ladder import find
+from ..nets.params import param_slices
+from ..rungs.base import Rung
+from ..trainers.base import State
+from .task import ClimbTask
+from .turn import Refused
+from .witness_losses import DEVIATING, ROUNDING
+
+#: Most steps that are compared: rounding makes runs diverge, and array code is slow.
+MOST = 4
+
+MARGIN = 16.0  # largest error of a tensor's movement, as a multiple of what array code is off by
+STORED = 2.0**-24  # error of a stored weight in a step, relative to the weight
+SUMMED = 2.0**-15  # error of an update in float32, relative to the largest of its layer: a bias's terms may cancel
+BLUNT = 0.25  # share of a movement: a tensor for which more is allowed is not compared
+TWINS = 3
+UNIT = {"fp64": 2.0**-29}  # of STORED and SUMMED, by precision; 1 in all others
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A call of a few steps, (order, first, last), and the states of a rung before and after it."""
+
+    before: State
+    call: tuple[Order, int, int]
+    after: State
+
+
+def check_weights(rung: Rung, task: ClimbTask, walk: Walk) -> None:
+    """Raise `Refused` if a walk's weights are not those to which its steps lead."""
+    if find("numpy", precision="fp64").unsupported(task.net, task.config) is not None:
+        return
+    _, first, last = walk.call
+    for name, error, allowed, moved in differences(rung, task, walk):
+        if not allowed >= BLUNT * moved and not error <= allowed:
+            raise Refused(
+                f"the timed run does not train the required steps: from step {first} to {last} of an epoch {name} "
+                f"is off by {error / moved:.2g} of what it moves, and {allowed / moved:.2g} is rounding"
+            )
+
+
+def differences(rung: Rung, task: ClimbTask, walk: Walk) -> list[tuple[str, float, float, float]]:
+    """Error, largest honest error and length of each tensor's movement: (name, error, allowed, moved)."""
+    before, call = walk.before, walk.call
+    rounding = ROUNDING[rung.precision] * (DEVIATING if rung.deviations else 1)
+    rng, wide = np.random.default_rng(0), before.copied(np.float64)
+    truth = _movement(task, wide, call)
+    others = [] if before.params.dtype == np.float64 else [_movement(task, before, call)]
+    for _ in range(TWINS):
+        signs = rng.choice([-1.0, 1.0], len(wide.params))
+        others.append(_movement(task, wide.but(params=wide.params * (1 + rounding * signs)), call))
+    found = walk.after.params.astype(np.float64) - before.params
+    unit, parts = UNIT.get(rung.precision, 1.0), param_slices(task.net)
+    largest: dict[int, float] = {}  # root mean square of what the tensor of a layer that moves most moves by
+    for part in parts:
+        mean = _norm(truth[part.start : part.stop]) / math.sqrt(part.stop - part.start)
+        largest[part.layer] = max(mean, largest.get(part.layer, 0.0))
+    rows = []
+    for part in parts:
+        at = slice(part.start, part.stop)
+        moved, terms = _norm(truth[at]), largest[part.layer] * math.sqrt(part.stop - part.start)
+        near = max(_norm(other[at] - truth[at]) for other in others)
+        rounded = STORED * math.sqrt(call[2] - call[1]) * _norm(wide.params[at]) + SUMMED * terms
+        rows.append((part.name, _norm(found[at] - truth[at]), MARGIN * near + unit * rounded, moved))
+    return rows
+
+
+def _norm(a: np.ndarray) -> float:
+    return float(np.linalg.norm(a))
+
+
+def _movement(task: ClimbTask, start: State, call: tuple[Order, int, int]) -> np.ndarray:
+    """Change of the parameters in float64 that array code makes from a state."""
+    rung = find("numpy", precision="fp64") if start.params.dtype == np.float64 else find("numpy")
+    with rung.build(task.net, task.config, start.copied()) as trainer:
+        trainer.load(task.data)
+        trainer.run(*call)
+        return trainer.state().params.astype(np.float64) - start.params
