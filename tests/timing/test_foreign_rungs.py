@@ -23,6 +23,7 @@ from warpladder.timing.foreign import process as process_file
 from warpladder.timing.foreign import rung as foreign
 from warpladder.timing.foreign.messages import BrokenMessage, Unknown, receive, send
 from warpladder.timing.foreign.process import ForeignFault, ForeignProcess
+from warpladder.timing.foreign.server import shorten
 from warpladder.timing.foreign.trainer import ForeignTrainer, wanted
 from warpladder.timing.kernel_files import kernel_files
 from warpladder.trainers.base import State, StepLog
@@ -268,6 +269,14 @@ def test_a_changed_file_of_the_package_ends_it(file, data, tmp_path, monkeypatch
     with pytest.raises(RungError, match=r"own file ops.linear\.py was changed while it ran.*install warpladder anew"):
         process.pause()
     assert living(process) == []
+
+
+def test_a_long_text_ends_between_words():
+    assert [shorten(text, 9) for text in ("one two", "one two three", "x" * 12)] == [
+        "one two",
+        "one two ...",
+        "x" * 9 + " ...",
+    ]
 
 
 def test_what_a_trainer_returns_has_its_type():

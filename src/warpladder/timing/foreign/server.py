@@ -169,7 +169,9 @@ class Server:
                 text = " ".join(str(error).split())[:2000]
             except BaseException as other:
                 text = f"its text cannot be made, for that raises {type(other).__name__}"
-            return ["error", type(error).__name__, text, self._place(error), isinstance(error, WarpladderError)]
+            is_ours = isinstance(error, WarpladderError)
+            kind = shorten(type(error).__name__, 80)
+            return ["error", kind, text if is_ours else shorten(text, 400), self._place(error), is_ours]
 
     def _place(self, error: BaseException) -> str:
         """Last line of a user's file in an error's traceback, as "mine.py, line 7"."""
@@ -177,6 +179,13 @@ class Server:
         own = [frame for frame in frames if frame.filename == self.path]
         own = own or [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, NOT_THEIRS))]
         return f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+
+
+def shorten(text: str, most: int) -> str:
+    """A text of at most this many letters, and three dots if it was longer; cut between words where it can be."""
+    if len(text) <= most:
+        return text
+    return (text[:most].rpartition(" ")[0] or text[:most]) + " ..."
 
 
 def _checksum(data: Dataset) -> int:
