@@ -115,6 +115,12 @@ def test_the_loss_on_samples_that_are_held_out(early_stopping: bool) -> None:
         wanted = log_loss(names[100:], model.predict_proba(x[100:]))
         assert model.validation_loss_curve_[-1] == pytest.approx(wanted, rel=1e-5)
     split = MLPClassifier(**SAME | {"early_stopping": True, "rung": "numpy"}).fit(x, y)
+    own = MLPClassifier(**SAME | {"early_stopping": True, "rung": "auto"}).fit(x, y)
+    assert own.rung_ == "scikit-learn" and own.validation_loss_curve_ is not None
+    assert (
+        own.validation_loss_curve_[-1] < own.validation_loss_curve_[0]
+        and len(own.validation_loss_curve_) == own.n_iter_
+    )
     assert split.validation_loss_curve_ is not None and len(split.validation_loss_curve_) == split.n_iter_
     assert MLPClassifier(**SAME, rung="numpy").fit(x, y).validation_loss_curve_ is None
 
@@ -166,3 +172,17 @@ def test_robust_losses_are_what_they_are_called() -> None:
         MLPRegressor("huber", solver="lbfgs").fit(x, y)
     with pytest.raises(ValueError, match="delta"):
         MLPRegressor("huber", delta=0).fit(x, y)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "several labels", "targets"])
+def test_the_loss_on_held_out_samples_by_scikit_learns_arithmetic(kind: str) -> None:
+    x, y, _ = classes(3)
+    goals = {"two classes": y % 2, "three classes": y, "several labels": np.c_[y == 0, y > 0] * 1, "targets": x[:, 0]}[
+        kind
+    ]
+    made = MLPRegressor if kind == "targets" else MLPClassifier
+    settings = {"early_stopping": True, "n_iter_no_change": 99, "max_iter": 8, "random_state": 0, "alpha": 0.0}
+    found = [made(hidden_layer_sizes=(9,), rung=rung, **settings).fit(x, goals) for rung in ("auto", "numpy")]
+    assert found[0].rung_ == "scikit-learn" and found[1].rung_ == "numpy"
+    own, other = (np.array(model.validation_loss_curve_) for model in found)
+    assert len(own) == 8 and np.allclose(own, other, rtol=0.1)  # other orders of samples, the same split

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from ..errors import ConfigError, RungError
 from .additions import Additions
 from .callbacks import Callbacks, CallbackSupportMixin, StoppedByCallback
-from .samples import Samples
+from .samples import Samples, note_held_out
 
 if TYPE_CHECKING:
     from ..config import TrainConfig
@@ -100,6 +100,8 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         super()._update_no_improvement_count(*arguments)
         if self._best_coefs is not best:
             self._best_raw = self._raw
+        if self.early_stopping and self.rung_ == OWN:
+            note_held_out(self, *arguments[1:])
         if self._callbacks is not None:
             self._callbacks.end_epoch()
 
