@@ -236,6 +236,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 
 @emulated
 @pytest.mark.parametrize("what", SMALL)
+@pytest.mark.by_day("threads", "float4", "numbers", "arithmetic", "pointer", "sanitizer")
 def test_small_faults(run: Run, tmp_path: Path, what: str) -> None:
     body, options, heading, message = SMALL[what]
     (tmp_path / "k.cu").write_text(f"__global__ void k(float* x, int n) {{ {body} }}\n")

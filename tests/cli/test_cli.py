@@ -727,6 +727,7 @@ def test_resume_without_a_net_names_the_runs_own(run, checkpoint):
     assert code == 2 and "there is no checkpoint 'none.safetensors'" in err
 
 
+@pytest.mark.slow
 def test_an_autoencoder_predicts_images(run, table):
     trained = [
         "--data",

@@ -61,7 +61,7 @@ def test_gradients_are_those_of_torch() -> None:
     ("name", "net"),
     [
         ("numpy", IMAGES),
-        ("native", IMAGES),
+        pytest.param("native", IMAGES, marks=pytest.mark.slow),
         ("loops", FLAT),
         pytest.param("torch:threads=1", IMAGES, marks=pytest.mark.slow),
         pytest.param("naive:device=emulated", IMAGES, marks=pytest.mark.slow),

@@ -144,6 +144,7 @@ def test_a_checkpoint_of_such_a_rung_wants_the_file_again(run):
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.slow
 def test_the_kernel_of_the_page_is_proven_and_taken_apart(run):
     Path("linear.cu").write_text(code(PAGE, "cuda")[0])
     Path("kernel.py").write_text(KERNEL)

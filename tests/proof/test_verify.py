@@ -206,13 +206,13 @@ MORE: tuple[dict[str, Any], ...] = (
 )
 
 
-#: Each optimizer alone, and two with everything else; .ci/run has the other pairs.
+#: Each optimizer alone, and one with everything else; .ci/run has the other pairs.
 MIXED = [
     pytest.param(
         optimizer,
         more,
         id="-".join([optimizer.described().replace(" ", ""), *(map(str, more.values()) if more else ["plain"])]),
-        marks=[pytest.mark.slow] if more and optimizer not in (OPTIMIZERS[2], OPTIMIZERS[5]) else [],
+        marks=[pytest.mark.slow] if more and optimizer != OPTIMIZERS[2] else [],
     )
     for optimizer in OPTIMIZERS
     for more in MORE

@@ -59,9 +59,7 @@ SQUARES = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e
         getattr(each, "name", each) if not isinstance(each, TrainConfig) else type(each.optimizer).__name__
     ),
 )
-@pytest.mark.by_day(
-    "fp64-mlp-Adam", "numpy:precision=fp64-cnn", "coder", "sums=fp64-mlp-SGD", "torch:precision=fp64-cnn"
-)
+@pytest.mark.by_day("fp64-mlp-Adam", "numpy:precision=fp64-cnn", "sums=fp64-mlp-SGD", "torch:precision=fp64-cnn")
 @pytest.mark.usefixtures("cases_once")
 def test_proven(rung: str, net: Net, config: TrainConfig) -> None:
     found = find(rung)
