@@ -27,6 +27,7 @@ from warpladder.appendix.reproduce.report.page import page
 from warpladder.appendix.reproduce.report.pictures import lines, under
 from warpladder.appendix.reproduce.report.prose import claims
 from warpladder.appendix.reproduce.report.side_by_side import aligned
+from warpladder.appendix.reproduce.report.terminal import Once
 from warpladder.appendix.reproduce.resolve import Measured, table
 from warpladder.appendix.reproduce.results import Column, Lines, ReportRow, ReportTable, Reproduction, Series, Value
 from warpladder.appendix.reproduce.texts import Figures, counted
@@ -322,3 +323,9 @@ def test_programs_with_settings_of_their_own_take_turns(tmp_path: Path) -> None:
     taken = json.loads((tmp_path / "measured/both.json").read_text())
     assert [len(taken["seconds"][name]) for name in ("each", "tenth")] == [2, 2], "the first round warms up"
     assert Reproduction.load(tmp_path / "results.json").sections == found.sections
+
+
+def test_a_long_reason_is_printed_once_and_then_begun() -> None:
+    once, long = Once(), "mnist: its files could not be downloaded from either of two servers, " * 3
+    assert once(long) == long and once("no GPU") == once("no GPU") == "no GPU"
+    assert once(long) == "mnist: its files could not be downloaded from either ... (as above)"

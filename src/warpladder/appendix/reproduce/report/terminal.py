@@ -28,6 +28,7 @@ def show(found: Reproduction, out: Console) -> None:
     )
     if found.claims:
         out.print(f"\n{counted(found.claims)}", markup=False)
+    once = Once()
     for section in found.sections:
         for each in section.tables:
             out.print()
@@ -35,7 +36,7 @@ def show(found: Reproduction, out: Console) -> None:
                 out.print(f"{each.title}: nothing of it is measured here", markup=False)
             else:
                 out.print(drawn(each))
-            for line in absent(each):
+            for line in absent(each, once):
                 out.print(line, style="dim", markup=False)
             if each.text:
                 out.print(each.text, style="dim", markup=False)
@@ -44,7 +45,7 @@ def show(found: Reproduction, out: Console) -> None:
         for claim in section.claims:
             figure = f", measured {figure_text}" if (figure_text := claim_figure(claim)) else ""
             bound = f" ({text})" if (text := wanted(claim)) else ""
-            why = f": {claim.reason}" if claim.reason else ""
+            why = f": {once(claim.reason)}" if claim.reason else ""
             out.print(f"\nClaim: {claim.claim}{bound}", markup=False)
             out.print(f"  {claim.verdict}{figure}{why}".replace("`", "'"), markup=False, style=STYLES[claim.verdict])
     for line in legend(found.values):
@@ -118,13 +119,28 @@ def drawn(table: ReportTable) -> Drawn:
     return made
 
 
-def absent(table: ReportTable) -> list[str]:
+class Once:
+    """Shortener of long reasons that were printed before: `once(reason)` is the whole reason the first time."""
+
+    LETTERS = 60
+
+    def __init__(self) -> None:
+        self.printed: set[str] = set()
+
+    def __call__(self, reason: str) -> str:
+        if reason in self.printed and len(reason) > 2 * self.LETTERS:
+            return f"{reason[: self.LETTERS].rpartition(' ')[0]} ... (as above)"
+        self.printed.add(reason)
+        return reason
+
+
+def absent(table: ReportTable, once: Once) -> list[str]:
     """Reasons why rows have no measured figures: a line for each, with its rows."""
     rows: dict[str, list[str]] = {}
     for row in table.rows:
         if row.reason:
             rows.setdefault(row.reason, []).append(" ".join(row.label))
-    return [f"{', '.join(labels)}: {reason}" for reason, labels in rows.items()]
+    return [f"{', '.join(labels)}: {once(reason)}" for reason, labels in rows.items()]
 
 
 def used(table: ReportTable) -> list[tuple[str, str]]:
