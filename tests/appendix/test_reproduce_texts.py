@@ -328,4 +328,4 @@ def test_programs_with_settings_of_their_own_take_turns(tmp_path: Path) -> None:
 def test_a_long_reason_is_printed_once_and_then_begun() -> None:
     once, long = Once(), "mnist: its files could not be downloaded from either of two servers, " * 3
     assert once(long) == long and once("no GPU") == once("no GPU") == "no GPU"
-    assert once(long) == "mnist: its files could not be downloaded from either ... (as above)"
+    assert once(long) == "mnist: its files could not be downloaded from either of two ... (as above)"
