@@ -19,7 +19,7 @@ SAMPLES = Path(__file__).parent / "samples"
 PRINTS = {
     "tensor": "no error\nno error\nbad 0\n",
     "barriers": "42 63 128\n126 256\nno error\n31 160\n",
-    "clusters": "100 31\nno error 6 22\n5\n",
+    "clusters": "100 31\nno error 6 22\n5\n20100 120003 121033\n",
     "ptx": "no error\nbc 9696 55441100 6 2 3 0 6 6 46004400 40003c00 2d 2 aaaaaaaa 7 9 5.5 0 5.5 \nno error\nbad 0 7\n",
     "cub": "1902 1549 1531\n14983\n14965\n0 30\n0 30 0 95\n",
     "thrust": "0 99 1 49597\n20 218 218 99\n323\n2:15 1:12 0:18 0 2 7 15 16 20 27 27 30 36 285\n75 5\n49\n1 0\n",

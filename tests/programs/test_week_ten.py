@@ -1,4 +1,4 @@
-"""Faults with what the last weeks of a course use: tensor cores, textures, Thrust, CUB, arrays that share their bytes."""
+"""Faults with what the last weeks of a course use: tensor cores, textures, Thrust, CUB, bytes, streams."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ __global__ void product(const half* a, const half* b, float* c, bool fills) {
     wmma::mma_sync(sums, x, y, sums);  // 0
     wmma::store_matrix_sync(c, sums, 16, wmma::mem_row_major);
 }
+__global__ void twice(unsigned char* bytes) { bytes[threadIdx.x % 48] = threadIdx.x; }  // 6
 void ok(cudaError_t error) { if (error != cudaSuccess) printf("%s\n", cudaGetErrorString(error)); }
 int main(int, char** argv) {
     int kind = atoi(argv[1]), *x, *y, host[256] = {};
@@ -76,6 +77,18 @@ int main(int, char** argv) {
         cudaMemcpy(host, x, 2048, cudaMemcpyDeviceToHost);  // 5
         ok(cudaGetLastError());
     }
+    if (kind == 6) {
+        unsigned char *bytes, row[48];
+        ok(cudaMalloc(&bytes, 48));
+        twice<<<1, 64>>>(bytes);
+        ok(cudaGetLastError()), ok(cudaMemcpy(row, bytes, 48, cudaMemcpyDeviceToHost)), ok(cudaFree(bytes));
+    }
+    if (kind == 7) {
+        cudaStream_t stream;
+        ok(cudaStreamCreate(&stream)), ok(cudaStreamDestroy(stream));
+        twice<<<1, 48, 0, stream>>>((unsigned char*)x);  // 7
+        ok(cudaGetLastError());
+    }
     for (void* each : {(void*)x, (void*)y, (void*)a, (void*)b, (void*)c}) ok(cudaFree(each));
 }
 """
@@ -83,6 +96,7 @@ int main(int, char** argv) {
 #: Kind of each fault, by its number.
 KINDS = {
     0: "uninitialised local", 1: "handle", 2: "temporary memory", 3: "device memory", 4: "out of bounds", 5: "copy",
+    6: "race", 7: "handle",
 }  # fmt: skip
 
 

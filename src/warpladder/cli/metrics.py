@@ -136,6 +136,10 @@ def _limits(card: Any) -> Limits:
     )  # fmt: skip
 
 
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _facts(kernel: KernelCounts, limits: Limits, registers: int) -> list[tuple[str, str]]:
     """Rows (name, value) of the table of a launch."""
     from ..checker.metrics.names import occupancy
@@ -145,15 +149,17 @@ def _facts(kernel: KernelCounts, limits: Limits, registers: int) -> list[tuple[s
         if (count := kernel.total(act)).warps:
             share = 100 * count.wasted / (32 * count.sectors)
             ratio = count.sectors / count.warps
-            text = f"{count.warps:,} requests, {count.sectors:,} sectors, {ratio:.3g} a request, {share:.0f} % wasted"
+            text = f"{_many(count.warps, 'request')}, {_many(count.sectors, 'sector')}, "
+            text += f"{ratio:.3g} a request, {share:.0f} % wasted"
             rows.append((act, text))
     for act in ("shared load", "shared store"):
         if (count := kernel.total(act)).warps:
-            text = f"{count.warps:,} requests, {count.passes:,} wavefronts, {count.conflicts:,} bank conflicts"
+            text = f"{_many(count.warps, 'request')}, {_many(count.passes, 'wavefront')}, "
+            text += _many(count.conflicts, "bank conflict")
             rows.append((act, text))
     for act in ("global atomic", "shared atomic"):
         if (count := kernel.total(act)).warps:
-            text = f"{count.warps:,} requests of {count.lanes:,} lanes, up to {count.most} lanes at one address"
+            text = f"{_many(count.warps, 'request')} of {_many(count.lanes, 'lane')}, up to {count.most} at one address"
             rows.append((act, text))
     rows.append(("active lanes of a warp", f"{kernel.total('block').active:.4g} of 32"))
     if kernel.has_flops:

@@ -18,6 +18,18 @@ __global__ void dyn(int* out, int n) {
     if (threadIdx.x == 0) { int sum = 0; for (unsigned i = 0; i < c.num_blocks(); ++i) sum += *c.map_shared_rank(&s, i); out[blockIdx.x] = sum; }
     c.sync();
 }
+__global__ void __cluster_dims__(2, 2, 1) flat(int* out) {
+    __shared__ int s;
+    auto c = cg::this_cluster();
+    if (threadIdx.x == 0) s = blockIdx.x + 10 * blockIdx.y;
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+    int other = *c.map_shared_rank(&s, c.block_rank() ^ 1);
+    if (threadIdx.x == 0)
+        out[blockIdx.y * gridDim.x + blockIdx.x] = 100 * c.block_index().x + 1000 * c.block_index().y + other
+            + 10000 * c.dim_blocks().y + 100000 * __clusterIdx().x;
+    c.sync();
+}
 __device__ int counter;
 int main() {
     int* d; cudaMallocManaged(&d, 64 * 4);
@@ -30,5 +42,6 @@ int main() {
     cudaLaunchKernelEx(&config, dyn, d, 8);
     printf("%s ", cudaGetErrorString(cudaDeviceSynchronize())); printf("%d %d\n", d[0], d[7]);
     int* p; cudaGetSymbolAddress((void**)&p, counter); int v = 5; cudaMemcpy(p, &v, 4, cudaMemcpyHostToDevice); v = 0; cudaMemcpyFromSymbol(&v, counter, 4); printf("%d\n", v);
+    flat<<<dim3(4, 4), 32>>>(d); cudaDeviceSynchronize(); printf("%d %d %d\n", d[1], d[2], d[14]);
     cudaFree(d);
 }

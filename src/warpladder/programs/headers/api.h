@@ -13,6 +13,7 @@ struct Named {
     const char* name = "";
     unsigned element = 1;
     const unsigned char* padding = nullptr;
+    bool is_of_numbers = false;  // the type is known
 };
 // A whole word may lie between members if one needs eight bytes.
 template <class T> EMU_UNSEEN const unsigned char* padding_of() {
@@ -37,7 +38,7 @@ template <class T> constexpr unsigned element_of() {
 }
 EMU_UNSEEN inline void name_next_pointer(const char* name, const void*) { next_pointer = {name, 1}; }
 template <class T> EMU_UNSEEN void name_next_pointer(const char* name, T** pointer) {
-    next_pointer = {name, element_of<T>(), padding_of<T>()};
+    next_pointer = {name, element_of<T>(), padding_of<T>(), !std::is_void_v<T>};
 }
 }  // namespace emu
 

@@ -253,6 +253,11 @@ EMU_EXPORT void emu_start(const Request& r) {
         host().unread_at = {c.file, c.line};
         return;
     }
+    if (!is_stream(c.stream)) {
+        report("problem", "handle", std::string("the launch of ") + r.name + " at {0} gets a stream that was not "
+            "created, or is destroyed", "", {c.file, c.line}, r.name);
+        return void(failed(cudaErrorInvalidResourceHandle));
+    }
     ++host().launches;
     note_threads(r);
     if (!are_pointers_of_device(r)) return sticky(r, cudaErrorIllegalAddress);

@@ -229,7 +229,9 @@ EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const cha
     host().allocations[a.low] = a;
     *pointer = (void*)a.low;
 #ifdef EMU_CHECK
-    emu_adopt(*pointer, bytes, 4);
+    // 64 bytes of shadow for a number: next to each other, those of large arrays of bytes share one for every four
+    bool is_narrow = name.is_of_numbers && name.element < 4 && bytes / name.element <= size_t(4) << 20;
+    emu_adopt(*pointer, bytes, is_narrow ? name.element : 4);
     if (name.padding) emu_padding(*pointer, bytes, name.padding, name.element);
 #endif
     return cudaSuccess;

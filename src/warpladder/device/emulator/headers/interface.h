@@ -154,6 +154,7 @@ EMU_EXPORT void emu_grid_barrier(const char* file, int line);
 EMU_EXPORT void emu_cluster_barrier(const char* file, int line);
 EMU_EXPORT unsigned emu_cluster_rank();
 EMU_EXPORT unsigned emu_cluster_size();
+EMU_EXPORT unsigned emu_cluster_side(unsigned axis);  // blocks of a cluster along x, y or z
 EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* file, int line);
 EMU_EXPORT void emu_fence(int scope);  // 0: block, 1: device, 2: system
 

@@ -8,6 +8,12 @@
 inline size_t __cvta_generic_to_shared(const void* p) { return size_t(emu::shared_address(p)); }
 EMU_UNSEEN inline void* __cvta_shared_to_generic(size_t offset) { return emu::current->block->shared + offset; }
 inline size_t __cvta_generic_to_global(const void* p) { return size_t(p); }
+inline size_t __cvta_generic_to_local(const void* p) { return size_t(p); }
+inline void* __cvta_local_to_generic(size_t p) { return (void*)p; }
+inline size_t __cvta_generic_to_constant(const void* p) { return size_t(p); }
+inline void* __cvta_constant_to_generic(size_t p) { return (void*)p; }
+inline size_t __cvta_generic_to_grid_constant(const void* p) { return size_t(p); }
+inline void* __cvta_grid_constant_to_generic(size_t p) { return (void*)p; }
 inline void* __cvta_global_to_generic(size_t p) { return (void*)p; }
 
 namespace emu::ptx {

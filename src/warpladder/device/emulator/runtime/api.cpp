@@ -36,6 +36,10 @@ EMU_EXPORT void emu_cluster_barrier(const char* file, int line) {
     worker_of(self()).cluster_barrier(self(), file, line); }
 EMU_EXPORT unsigned emu_cluster_rank() { return current->block->rank; }
 EMU_EXPORT unsigned emu_cluster_size() { return current->block->cluster; }
+EMU_EXPORT unsigned emu_cluster_side(unsigned axis) {
+    auto& cluster = worker_of(self()).run->cluster;
+    return std::max(1u, unsigned(axis == 0 ? cluster.x : axis == 1 ? cluster.y : cluster.z));
+}
 EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* file, int line) {
     Thread& me = self();
     Block& block = block_of(me);

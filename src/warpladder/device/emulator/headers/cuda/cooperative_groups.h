@@ -164,8 +164,8 @@ class cluster_group : public thread_group {
     cluster_group() : thread_group(emulated::Kind::cluster) {}
     static unsigned block_rank() { return emu_cluster_rank(); }
     static unsigned num_blocks() { return emu_cluster_size(); }
-    static dim3 dim_blocks() { return {emu_cluster_size(), 1, 1}; }
-    static dim3 block_index() { return {emu_cluster_rank(), 0, 0}; }
+    static dim3 dim_blocks() { return __clusterDim(); }
+    static dim3 block_index() { return __clusterRelativeBlockIdx(); }
     static void sync(EMU_HERE) { emu_cluster_barrier(file, line); }
     template <class T> static T* map_shared_rank(T* address, int rank, EMU_HERE) {
         return static_cast<T*>(emu_map_shared(address, unsigned(rank), file, line));

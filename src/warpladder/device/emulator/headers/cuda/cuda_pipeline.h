@@ -36,6 +36,8 @@ EMU_INLINE void __pipeline_memcpy_async(void* to, const void* from, size_t size,
     else if (size == 4) emu::copy<4>(static_cast<unsigned*>(to), static_cast<const unsigned*>(from), bytes);
     else emu_trap("__pipeline_memcpy_async copies 4, 8 or 16 bytes", __builtin_FILE(), __builtin_LINE());
 }
+// The barrier counts this thread's arrival when its copies have come.
+inline void __pipeline_arrive_on(unsigned long long* barrier, EMU_HERE) { emu_phase_copies(barrier, file, line); }
 EMU_INLINE void __pipeline_commit() { emu::commit_copies(); }
 EMU_INLINE void __pipeline_wait_prior(unsigned pending) { emu::wait_for_copies(pending); }
 
