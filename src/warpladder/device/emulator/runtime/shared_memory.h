@@ -67,7 +67,7 @@ class SharedMemory {
 
   private:
     void release() {
-        if (low_) munmap(low_, capacity_);
+        if (low_) unmap(low_, capacity_);
         low_ = nullptr;
     }
     const Layout* layout_ = nullptr;

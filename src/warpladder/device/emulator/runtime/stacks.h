@@ -20,6 +20,14 @@ extern "C" void __asan_unpoison_memory_region(const volatile void* low, size_t s
 
 namespace emu {
 
+// Unmaps memory, and makes its addresses valid for the sanitizer: the next kernel's library may be loaded there.
+inline void unmap(void* memory, size_t bytes) {
+#ifdef EMU_ASAN
+    __asan_unpoison_memory_region(memory, bytes);
+#endif
+    munmap(memory, bytes);
+}
+
 struct Stack {
     char* low = nullptr;
     size_t size = 0;
@@ -108,7 +116,7 @@ class Stacks {
     static constexpr size_t SIZE = LEAST + ZONE * ZONES;  // untouched pages cost nothing
 
     ~Stacks() {
-        for (auto& [memory, bytes] : mapped_) munmap(memory, bytes);
+        for (auto& [memory, bytes] : mapped_) unmap(memory, bytes);
     }
     // A free stack, or null without memory.
     Stack* take() {
