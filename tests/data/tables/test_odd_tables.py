@@ -216,3 +216,13 @@ def test_one_output_for_two_classes_has_a_column_for_each(tmp_path, monkeypatch,
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading == "no,yes" and len(lines) == 60
     assert all(abs(sum(map(float, line.split(","))) - 1) < 1e-5 for line in lines)
+
+
+def test_a_second_heading_among_numbers_and_a_table_alone_in_a_folder(tmp_path):
+    lines = "label,a,b\n0,1.5,2\n1,2.5,3\nlabel,a,b\n"
+    (tmp_path / "train.csv").write_text(lines)
+    with pytest.raises(DataError, match=r"test\.csv .*is missing; a table in one file is split by --data FILE\.csv"):
+        wl.data.load("csv", data_dir=tmp_path)
+    (tmp_path / "test.csv").write_text("label,a,b\n0,1.5,2\n")
+    with pytest.raises(DataError, match=r"line 4, column \d .*: the names of the columns stand here again"):
+        wl.data.load("csv", data_dir=tmp_path, standardize=True)
