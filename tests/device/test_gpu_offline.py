@@ -132,6 +132,16 @@ def test_local_memory_and_spills_are_seen(tmp_path: Path) -> None:
     assert taken.spill_stores > 0 and taken.spill_loads > 0 and taken.registers <= 32
 
 
+def test_fast_division_has_no_branch_for_rare_numbers(tmp_path: Path) -> None:
+    text = """extern "C" __global__ void divided(const float* x, float* y) {
+        y[threadIdx.x] = x[threadIdx.x] / (sqrtf(y[threadIdx.x]) + 1.0f);
+    }"""
+    exact = built(tmp_path, text, "divided").cubin
+    assert len(built(tmp_path, "// division: fast\n" + text, "divided").cubin) < len(exact)
+    with pytest.raises(KernelError, match="'// division: quick' is unknown: write // division: fast"):
+        built(tmp_path, "// division: quick\n" + text, "divided")
+
+
 def test_kernels_in_namespaces_and_static_ones(tmp_path: Path) -> None:
     text = (
         "namespace mine { __global__ void inner(int* y) { *y = 1; } }\nstatic __global__ void outer(int* y) { *y = 2; }"

@@ -92,6 +92,7 @@ NESTEROV = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=1e-3)
 MANY = 1_100  # samples of a full batch: thin chains have other kernels for more than 1,024
 
 #: A chain for one pass over many samples, with all that its kernel has lines for.
+TWO_LAYERS = Net("two layers", (21,), (Linear(out_features=20), ReLU(), Linear(out_features=5)), CrossEntropyLoss())
 TABLE = Net(
     "table", (54,), (Linear(out_features=17), GELU(), Dropout(0.2), Linear(out_features=9), ReLU(), Linear(out_features=7)),
     CrossEntropyLoss(label_smoothing=0.1),
@@ -162,6 +163,8 @@ def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
     chains = rung.name.partition(":")[0] == "persistent"
     for net in (net for net in NETS if not chains or isinstance(layers(net), tuple)):
         yield net.name, {"net": net}
+    if chains:
+        yield "two layers of floats,", {"net": TWO_LAYERS, "as_bytes": False}
     if rung.name.partition(":")[0] == "tensor":
         yield "autoencoder, two images at a time,", {"net": NETS[4], "batch": 2}
         for net, batch, samples in WIDE:

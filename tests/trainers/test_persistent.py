@@ -310,7 +310,9 @@ def test_planted_faults_change_the_weights(monkeypatch, fault):
 
 
 def kind(plan):
-    """The plan's `wait`, or "held" or "divided" with weights in shared memory."""
+    """The plan's `wait`, or "held", "divided" or "units" with weights in shared memory or registers."""
+    if plan.units is not None:
+        return "units"
     if plan.divided is not None:
         return "divided"
     if plan.held is not None:
@@ -375,7 +377,9 @@ def test_plans_prefer_the_faster_estimate_and_fit():
         "grid",
         "both",
     ]
-    assert [kind(plan) for plan in plans(net(8, 3, 2), 4, limits, Requested(wait="cluster"))] == ["cluster"]
+    assert [kind(plan) for plan in plans(net(8, 3, 2), 4, limits, Requested(wait="cluster", weights="global"))] == [
+        "cluster"
+    ]
     assert [plan.blocks for plan in plans(net(8, 2), 4, limits, Requested(7, "grid"))] == [7]
 
 

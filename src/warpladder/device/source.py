@@ -25,7 +25,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILI
 #: Mark after an include that a file has in quotes and that is not next to it.
 QUOTED = "  // in quotes"
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*$", re.MULTILINE)
-_DECLARED = re.compile(r"^[ \t]*//[ \t]*(arch|instance|local memory):[ \t]*([^\n]*?)[ \t]*$", re.MULTILINE)
+_DECLARED = re.compile(r"^[ \t]*//[ \t]*(arch|instance|local memory|division):[ \t]*([^\n]*?)[ \t]*$", re.MULTILINE)
 _ARCH_NAME = re.compile(r"sm_\d{2,3}[af]?")
 
 
@@ -75,6 +75,16 @@ class KernelSource:
                 )
             found[kernel] = reason
         return found
+
+    @cached_property
+    def fast_division(self) -> bool:
+        """True with a line `// division: fast`: quotients and square roots within 2 ulp, without a branch for rare
+        numbers. Raises `KernelError` for another word.
+        """
+        words = self._declared("division")
+        if any(word != "fast" for word in words):
+            raise KernelError(f"{self.path}: '// division: {words[0]}' is unknown: write // division: fast")
+        return bool(words)
 
     def _declared(self, what: str) -> list[str]:
         return [line for kind, line in _DECLARED.findall(self.text) if kind == what]

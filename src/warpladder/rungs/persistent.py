@@ -23,7 +23,8 @@ class PersistentOptions(Options):
     cluster : blocks of a cluster with wait=both, which may be 1. None takes the fastest by estimate.
     weights : "global", each phase reads the weights from global memory; "shared", with wait=both each block reads its
     part of them into shared memory once a step, and stores activations in it; with wait=cluster the weights
-    of a single layer stay in it, and its inputs are divided. None takes the faster by estimate.
+    of a single layer stay in it, and its inputs are divided; "registers", with wait=cluster the weights of two layers
+    stay in registers, and tensor cores multiply, in two halves of 16 bits. None takes the fastest by estimate.
     exchange : "stored", blocks of a cluster store results in each other's shared memory and wait at the cluster's
     barrier; "sent", they send them to barriers there, and wait for their bytes. None takes the faster by measurement.
     blocks : blocks of the launch; None takes as many as possible.
@@ -35,7 +36,7 @@ class PersistentOptions(Options):
     )
     cluster: int | None = option(Whole(1, 16), "blocks of a cluster with wait=both; by an estimate if not given")
     weights: str | None = option(
-        OneOf(("global", "shared")), "memory that phases read weights from; by an estimate if not given"
+        OneOf(("global", "shared", "registers")), "memory that phases read weights from; by an estimate if not given"
     )
     exchange: str | None = option(
         OneOf(("stored", "sent")), "how blocks of a cluster with weights=shared pass on results"
@@ -55,7 +56,8 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
     """Reason why the persistent rung cannot train, such as a layer or loss without a phase; None if it can."""
-    from ..trainers.persistent.plan import can_divide, why_not
+    from ..trainers.persistent.by_units import why_not_units
+    from ..trainers.persistent.plan import can_divide, layers, why_not
 
     if config.clip_norm is not None:
         return (
@@ -63,6 +65,11 @@ def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = Pers
         )
     if options.weights == "shared" and options.wait == "cluster" and why_not(net) is None and not can_divide(net):
         return "wait=cluster with weights=shared divides the inputs of a single Linear layer with the cross-entropy"
+    if options.weights == "registers" and why_not(net) is None:
+        chain = layers(net)
+        assert not isinstance(chain, str)
+        if reason := why_not_units(net, chain, config.batch_size):
+            return reason
     return why_not(net) or of_kernels(net, config, options) or _no_clusters(options)  # type: ignore[arg-type]
 
 
@@ -72,13 +79,19 @@ def _no_clusters(options: PersistentOptions) -> str | None:
 
     if options.weights == "shared" and options.wait == "grid":
         return "weights=shared is for clusters: give wait=both, or wait=cluster for a net of one layer"
-    if options.exchange == "sent" and options.weights != "shared":
+    if options.weights == "registers" and options.wait not in (None, "cluster"):
+        return f"weights=registers is for one cluster, and wait={options.wait} is not: leave wait out"
+    if options.weights == "registers" and options.exchange == "stored":
+        return "blocks with weights=registers send their results: leave exchange out"
+    if options.exchange == "sent" and options.weights not in ("shared", "registers"):
         return "exchange=sent is for weights in shared memory: give weights=shared as well"
     if options.cluster is not None and options.wait != "both":
         return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
     requested, instead = "wait=cluster", "wait=grid"
     if (options.cluster or 1) > 1:
         requested, instead = f"cluster={options.cluster}", "cluster=1"
+    elif options.weights == "registers":
+        requested, instead = "weights=registers", "weights=global"
     elif options.wait != "cluster":
         return None
     gpu = peaks(options.device)

@@ -114,7 +114,8 @@ def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[
         "this GPU", multiprocessors=gpu.multiprocessors, cluster=16 if capability[0] >= 9 else 1,
         shared_opt_in=SHARED.get(capability, OTHERS_SHARED) << 10,
     )  # fmt: skip
-    found = plans(net, batch, limits, slots=len(config.optimizer.slots))
+    pixel_bytes = 1 if len(net.in_shape) == 3 else 4  # images are most often bytes, rows of numbers are floats
+    found = plans(net, batch, limits, slots=len(config.optimizer.slots), pixel_bytes=pixel_bytes)
     graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count)
     widths = chain[0].inputs, *(each.outputs for each in chain)
     if count > 2:

@@ -87,7 +87,8 @@ def compile(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
         build, options = _cuda_core()
         text = for_nvrtc(source.text)
         folders = [str(folder) for folder in header_folders(replace(source, text=text))]
-        program = build(text, "c++", options(name=source.path.name, arch=arch, include_path=folders or None, **OPTIONS))
+        chosen = OPTIONS | ({"prec_div": False, "prec_sqrt": False} if source.fast_division else {})
+        program = build(text, "c++", options(name=source.path.name, arch=arch, include_path=folders or None, **chosen))
         cubin = bytes(program.compile("cubin", name_expressions=names, logs=log).code)
     except Exception as error:
         if not type(error).__module__.startswith("cuda."):

@@ -10,6 +10,8 @@ struct Descent {
         : settings{n.low.x, n.low.y, n.low.z != 0.0f, n.low.w} {}
 
     __device__ __forceinline__ void step(float& w, float g, float& v, float&) const { sgd_update(w, g, v, settings); }
+    // Without momentum.
+    __device__ __forceinline__ void step(float& w, float g) const { w -= settings.rate * (g + settings.decay * w); }
 };
 
 // One thread for each parameter. Reads 8, 12 with momentum, bytes a thread, and writes 4 or 8; bound by memory.

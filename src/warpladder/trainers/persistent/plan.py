@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from ...device.limits import Limits
 from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from .by_inputs import InputsPlan, inputs_plan
+from .by_units import UnitsPlan, blocks_of, units_plan, why_not_units
+from .clusters import CLUSTERS, clusters_of, shares
 from .held import HeldPlan, held_line, held_plan
 from .products import THREADS, LinearLayer, PhaseProduct, Phases, PhaseTile, all_fastest, dealt, fastest
 
@@ -41,12 +43,6 @@ LONG_ROW = 256
 #: Part of all blocks that a layer's weight gradient gets at least, however small it is: tiles are dealt in turn.
 LEAST_PORTION = 20
 
-#: Blocks of the clusters that divide a batch among them.
-CLUSTERS = (1, 2, 4, 8, 16)
-
-#: Multiprocessors of an H100's or H200's graphics cluster, which holds whole clusters only: 18 at most.
-NEIGHBOURS = 18
-
 #: Blocks on a device whose number of multiprocessors says nothing: the emulator.
 EMULATED_BLOCKS = 3
 
@@ -68,6 +64,7 @@ class PersistentPlan:
     cycles : estimated cycles of a step.
     held : offsets of weights and activations in shared memory; None if they stay in global memory.
     divided : offsets of a layer whose inputs are divided over one cluster; None if they are not.
+    units : offsets of two layers whose hidden units are divided over one cluster; None if they are not.
     sends : True if blocks of a cluster send their results to barriers of each other, and gather samples for themselves;
         False if the cluster's own barrier makes stores visible.
     brings : True if the copy engine brings long rows of weights to shared memory, False if threads copy all.
@@ -85,6 +82,7 @@ class PersistentPlan:
     cycles: float
     held: HeldPlan | None = None
     divided: InputsPlan | None = None
+    units: UnitsPlan | None = None
     sends: bool = False
     brings: bool = False
 
@@ -129,8 +127,9 @@ class Requested:
     blocks : blocks of the launch; a cluster of the device's largest size or a block for each multiprocessor by default.
     wait : "cluster", "grid" or "both", how blocks wait for each other; by default one plan of each.
     cluster : blocks of a cluster for "both".
-    weights : "global" or "shared", memory from which phases read weights; by default plans of both. Weights are in
-        shared memory only if clusters divide the batch, or one cluster divides the inputs of a single layer.
+    weights : "global", "shared" or "registers", memory from which phases read weights; by default plans of all. Weights
+        are in shared memory only if clusters divide the batch, or one cluster divides the inputs of a single layer, and
+        in registers only if one cluster divides the hidden units of two layers.
     exchange : "stored" or "sent", how numbers reach a block with weights in shared memory: results of others in its
         cluster by stores or sent, weights by its threads or the copy engine; `EXCHANGE` by default.
     """
@@ -143,13 +142,14 @@ class Requested:
 
 
 def plans(
-    net: Net, batch: int, limits: Limits, requested: Requested = Requested(), slots: int = 2
+    net: Net, batch: int, limits: Limits, requested: Requested = Requested(), slots: int = 2, pixel_bytes: int = 4
 ) -> list[PersistentPlan]:
     """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
-    that divide the batch, with weights in global or shared memory. The grid is first unless another one is faster by
-    `MARGIN`.
+    that divide the batch, with weights in global or shared memory or registers. The grid is first unless another one is
+    faster by `MARGIN`.
 
     slots : slots of the optimizer.
+    pixel_bytes : bytes of a stored number of a sample, 1 or 4.
     """
     blocks, wait, cluster, weights = requested.blocks, requested.wait, requested.cluster, requested.weights
     chain = layers(net)
@@ -163,6 +163,8 @@ def plans(
         found.append(_planned(chain, phases(chain, net, batch), size, False, capacity))
     if weights in (None, "shared") and wait in (None, "cluster") and can_divide(net):
         found.append(_divided(chain, batch, min(blocks or limits.cluster, limits.cluster), slots, capacity))
+    if weights in (None, "registers") and wait in (None, "cluster") and why_not_units(net, chain, batch) is None:
+        found.append(_by_units(chain, batch, (blocks, limits.cluster), slots, pixel_bytes, capacity))
     if whole and wait in (None, "grid"):
         found.append(_planned(chain, phases(chain, net, batch), blocks or processors, True, capacity))
     if wait in (None, "both"):
@@ -186,6 +188,8 @@ def plans(
 
 def _exchanged(plan: PersistentPlan, exchange: str | None) -> PersistentPlan | None:
     """Plan whose blocks send their results instead of storing them, if requested; None if they cannot."""
+    if plan.units is not None:
+        return None if exchange == "stored" else plan
     waits = 2 if plan.divided is not None else crew_waits(len(plan.layers))
     can_send = (plan.held is not None or plan.divided is not None) and waits <= MOST_WAITS
     if (exchange or EXCHANGE) == "sent" and can_send and (plan.cluster > 1 or plan.divided is None):
@@ -207,24 +211,9 @@ def crew_waits(count: int) -> int:
 
 def _rank(plan: PersistentPlan) -> float:
     """Estimated cycles, by which plans are sorted; times a margin unless all blocks divide each phase as a grid."""
-    if plan.held is not None or plan.divided is not None:
+    if plan.held is not None or plan.divided is not None or plan.units is not None:
         return plan.cycles * HELD_MARGIN
     return plan.cycles * (1 if plan.in_grid and plan.rows is None else MARGIN)
-
-
-def shares(batch: int, cluster: int, blocks: int) -> list[int]:
-    """Possible numbers of samples of each cluster, with which all clusters fit the chip at once."""
-    present = clusters_of(cluster, blocks)
-    least = -(-batch // present) if present else 0
-    sizes = {least, *(-(-least // 4) * 4 << more for more in range(5))} if present else set()
-    return sorted(rows for rows in sizes if rows <= max(batch, 4))
-
-
-def clusters_of(cluster: int, blocks: int) -> int:
-    """Number of clusters of `cluster` blocks that fit the chip at once, one block for each multiprocessor."""
-    if cluster > 1 and blocks > NEIGHBOURS:
-        return min(blocks // cluster, blocks // NEIGHBOURS * (NEIGHBOURS // cluster))
-    return blocks // cluster
 
 
 def _planned(
@@ -311,6 +300,24 @@ def _divided(
         chain, blocks, False, blocks, None, (found.forward,), (None,), (found.weights,), 4 * found.floats, found.cycles,
         divided=found,
     )  # fmt: skip
+
+
+def _by_units(
+    chain: tuple[LinearLayer, ...], batch: int, most: tuple[int | None, int], slots: int, pixel_bytes: int,
+    capacity: int,
+) -> PersistentPlan | None:  # fmt: skip
+    """Plan for one cluster that divides the hidden units of two layers; None if registers or shared memory are too
+    small. most : blocks of the launch, if requested, and of the device's largest cluster.
+    """
+    blocks = blocks_of(chain[0].outputs, *most)
+    if blocks is None:
+        return None
+    found = units_plan(chain, batch, blocks, slots, pixel_bytes, capacity)
+    if found is None:
+        return None
+    return PersistentPlan(
+        chain, blocks, False, blocks, None, (), (), (), 4 * found.floats, found.cycles, units=found, sends=True
+    )
 
 
 def _plan(

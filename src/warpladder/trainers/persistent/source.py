@@ -17,6 +17,7 @@ from ...ops.update.rule import rule_file, rule_name
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
 from .by_inputs import inputs_text
+from .by_units import units_text
 from .held_source import copies_of, counted_team, gathered, held_phases, held_samples
 from .plan import PersistentPlan
 from .products import PhaseTile
@@ -83,7 +84,7 @@ def persistent_source(
     net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan
 ) -> KernelSource:
     """Source of the kernel, with all headers in it."""
-    if plan.divided is not None:
+    if plan.divided is not None or plan.units is not None:
         return sources.assembled(
             Path(__file__).with_name(f"{KERNEL}.cu"), _divided(net, batch, samples, optimizer, plan)
         )
@@ -116,19 +117,24 @@ def persistent_source(
 
 
 def _divided(net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan) -> str:
-    """CUDA source of the kernel for one Linear layer, whose input features are divided over the blocks of a cluster.
+    """CUDA source of the kernel for one Linear layer whose input features are divided over the blocks of a cluster, or
+    two whose hidden units are.
 
     samples : stored dtype of the data set.
     """
-    assert plan.divided is not None
     layer, layout = plan.layers[0], ParameterLayout(net)
     starts = {place.name: start for place, start in zip(layout.places, layout.starts, strict=True)}
     words: dict[str, object] = {
         "net": net.name.replace("\n", " "), "batch": batch, "optimizer": optimizer.name, "kernel": KERNEL,
         "step": rule_file(optimizer).as_posix(), "pixel": PIXELS[samples], "rule": _rule(optimizer),
     }  # fmt: skip
+    slots = len(optimizer.slots)
+    if plan.units is not None:
+        both = tuple(starts[f"{each.number}.{name}"] for each in plan.layers for name in ("weight", "bias"))
+        return units_text(plan.units, plan.layers, plan.blocks, slots, both, words)  # type: ignore[arg-type]
+    assert plan.divided is not None
     places = starts[f"{layer.number}.weight"], starts[f"{layer.number}.bias"]
-    return inputs_text(plan.divided, layer, plan.blocks, len(optimizer.slots), places, words, plan.sends)
+    return inputs_text(plan.divided, layer, plan.blocks, slots, places, words, plan.sends)
 
 
 def waits(plan: PersistentPlan) -> list[str]:

@@ -120,8 +120,9 @@ struct GridTeam : Blocks {
 // a step. Sends use no fence: an arrival at the cluster's own barrier would wait until all of the block's writes are
 // visible to the whole GPU. Each block announces at the beginning of a step how many bytes it gets. A block that sends
 // nothing before a wait arrives at all barriers instead, so that no block sends to a buffer whose earlier numbers may
-// still be in flight. Blocks pass another wait before they send at the same barriers again.
-template <int SIZE, int WAITS>
+// still be in flight. Blocks pass another wait before they send at the same barriers again. A team of one warp, that of
+// thread LEAD, has barriers of its own: the block's other warps do not wait for them.
+template <int SIZE, int WAITS, int LEAD = 0>
 struct CountedTeam : Blocks {
     static_assert(SIZE > 1 && WAITS <= 32, "a thread of the first warp for each wait");
     Barrier* arrivals;  // (WAITS,) in shared memory
@@ -134,11 +135,14 @@ struct CountedTeam : Blocks {
     template <class F>
     __device__ CountedTeam(Barrier* barriers, unsigned* count, const F& absent)
         : Blocks{static_cast<int>(blockIdx.x % SIZE), SIZE}, arrivals(barriers), arrived(count) {
-        if (threadIdx.x < WAITS) {
-            barrier_init(arrivals + threadIdx.x, 1 + absent(static_cast<int>(threadIdx.x)));
+        if (leads()) {
+            barrier_init(arrivals + threadIdx.x - LEAD, 1 + absent(static_cast<int>(threadIdx.x - LEAD)));
             barriers_ready();
         }
     }
+
+    // True for a thread that announces the bytes of one wait.
+    static __device__ __forceinline__ bool leads() { return threadIdx.x - LEAD < WAITS; }
 
     // A wait of the hardware's: all blocks have come, and all that they have written is there.
     __device__ __forceinline__ void meet(int) { cluster_sync(); }
@@ -147,7 +151,7 @@ struct CountedTeam : Blocks {
     template <class F>
     __device__ __forceinline__ void begin(int now, const F& bytes) {
         step = now, parity ^= 1;
-        if (threadIdx.x < WAITS) barrier_expect(arrivals + threadIdx.x, bytes(static_cast<int>(threadIdx.x)));
+        if (leads()) barrier_expect(arrivals + threadIdx.x - LEAD, bytes(static_cast<int>(threadIdx.x - LEAD)));
     }
 
     // The barrier of a wait, at which what is sent before it arrives.

@@ -20,6 +20,7 @@ from ...ops.update.cuda import limit
 from ..base import State, StepLog, check_fit, check_no_weights, check_range, goals, in_a_row, not_loaded
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
+from .by_units import input_scales, stored_rows
 from .plan import PersistentPlan, Requested, plans, why_not
 from .products import THREADS
 from .source import KERNEL, initial_work, persistent_source, waits
@@ -50,7 +51,7 @@ class PersistentTrainer(KernelTrainer):
         Kind of wait between blocks; the plan's if None.
     cluster : int or None
         Blocks of a cluster if wait is "both"; the plan's if None.
-    weights : {"global", "shared"} or None
+    weights : {"global", "shared", "registers"} or None
         Memory from which phases read weights; the plan's if None.
     exchange : {"stored", "sent"} or None
         How blocks of a cluster pass on their results; the plan's if None.
@@ -90,10 +91,14 @@ class PersistentTrainer(KernelTrainer):
         self.batch = self.config.batch(samples)
         if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
-        found = plans(self.net, self.batch, self.device.limits, Requested(*self._requested), len(self.slots))
+        found = plans(
+            self.net, self.batch, self.device.limits, Requested(*self._requested), len(self.slots),
+            dataset.train_x.itemsize,
+        )  # fmt: skip
         if not found:
             raise RungError(
-                f"rung 'persistent' has no tiles for net {self.net.name!r} on {self.device.name} with these options"
+                f"rung 'persistent' has no plan for net {self.net.name!r}, batch {self.batch:,}, on {self.device.name} "
+                "with these options: tiles, weights or samples do not fit its shared memory"
             )
         for plan in found if self.wait is None else found[:1]:
             self._release()
@@ -112,10 +117,14 @@ class PersistentTrainer(KernelTrainer):
         self.epoch = max(1, self.config.steps(samples))
         self.together = max(1, min(STEPS // self.epoch, CHOSEN // (self.epoch * self.batch)))
         entries = self.together * self.epoch
+        stored = np.ascontiguousarray(dataset.train_x)
         work = initial_work(plan, self.batch, len(self.slots))
+        if plan.units is not None:
+            work = input_scales(stored) if stored.dtype == np.float32 else work[:1]
+            stored = stored_rows(stored)
         device.check_room(
             {
-                "data": dataset.train_x.nbytes + 4 * samples + 4 * entries * self.batch,
+                "data": stored.nbytes + 4 * samples + 4 * entries * self.batch,
                 "activations": work.nbytes,
                 "log": 16 * entries,
             }
@@ -125,7 +134,7 @@ class PersistentTrainer(KernelTrainer):
         self.settings.upload(0, self.settings.rows, self.update_count)
         goal = goals(self.net, dataset.train_y)
         self.arrays = {
-            "stored": device.array(np.ascontiguousarray(dataset.train_x), "data"),
+            "stored": device.array(stored, "data"),
             "words": device.zeros((self.together * ORDER_WORDS,), np.uint32, "data"),
             "work": device.array(work, "activations"),
             "chosen": device.zeros((entries * self.batch,), np.int32, "data"),
@@ -253,6 +262,9 @@ class PersistentTrainer(KernelTrainer):
                     "held.cuh",
                     "slices.cuh",
                     "inputs.cuh",
+                    "units.cuh",
+                    "stages.cuh",
+                    "tile_products.cuh",
                     "phases.cuh",
                     "product.cuh",
                     "gather.cuh",

@@ -1,0 +1,308 @@
+// First layer of units.cuh: its products on tensor cores, with the weights in registers.
+//
+// A block has 16 hidden units. A warp has `count` tiles of 16 inputs of all of them: in a weight gradient dw^T (16
+// units, 8 inputs) lane (g, t) = (lane / 4, lane % 4) holds the numbers of one fragment, and these are at the same time
+// those of a factor of the outputs, w (16 units, 16 inputs). So weights are loaded once a launch. Weights and gradients
+// are split into two halves of 16 bits, scaled for each unit by a power of two; bytes are exact in one half, floats are
+// scaled for each input and split. d = a_low b + a_high b_low + a_high b.
+#pragma once
+#include "tensor_packed.cuh"
+
+// Factor of a byte in a half: its bits are those of byte * 2^-24, and its inverse. A float is scaled by input.
+constexpr float BYTE_UNIT = 16777216.0f;
+
+// n samples in shared memory, U::LINE bytes apart, as factors of the products; rows beyond them are any. up, down:
+// scales of the inputs, powers of two, and their inverses, (16 TILES,) in shared memory; null for bytes.
+template <class U>
+struct Samples {
+    const unsigned char* rows;
+    int n;
+    const float *up, *down;
+
+    // Inputs 16 tile + 4t to 16 tile + 4t + 3 of a row as b of `outputs`: a high and a low part, the latter of floats.
+    __device__ __forceinline__ void inputs(unsigned (&high)[2], unsigned (&low)[2], int row, int tile) const {
+        const int t = threadIdx.x % 4;
+        if constexpr (U::BYTES) {
+            const unsigned four = *reinterpret_cast<const unsigned*>(rows + row * U::LINE + 16 * tile + 4 * t);
+            high[0] = __byte_perm(four, 0u, 0x4140u);
+            high[1] = __byte_perm(four, 0u, 0x4342u);
+        } else {
+            const float4 x = *reinterpret_cast<const float4*>(rows + row * U::LINE + 64 * tile + 16 * t);
+            const float4 by = *reinterpret_cast<const float4*>(up + 16 * tile + 4 * t);
+            Packed<SPLIT>::halves(x.x * by.x, x.y * by.y, high[0], low[0]);
+            Packed<SPLIT>::halves(x.z * by.z, x.w * by.w, high[1], low[1]);
+        }
+    }
+
+    // Rows row + 2t, row + 2t + 1, and 8 further, as b of `gradients`: inputs 16 tile + 4 (g / 2) + g % 2 in [0], and
+    // the second next ones in [1].
+    __device__ __forceinline__ void samples(
+        unsigned (*high)[2], unsigned (*low)[2], int row, int tile
+    ) const {
+        const int g = threadIdx.x % 32 / 4, first = row + threadIdx.x % 4 * 2, at = 16 * tile + 4 * (g / 2);
+        if constexpr (U::BYTES) {
+            unsigned two[4];  // inputs at + g % 2 and at + 2 + g % 2 of a row
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const unsigned char* const from = rows + (first + i % 2 + i / 2 * 8) * U::LINE + at;
+                two[i] = __byte_perm(*reinterpret_cast<const unsigned*>(from), 0u, g % 2 ? 0x4341u : 0x4240u);
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                high[0][half] = __byte_perm(two[2 * half], two[2 * half + 1], 0x5410u);
+                high[1][half] = __byte_perm(two[2 * half], two[2 * half + 1], 0x7632u);
+            }
+        } else {
+#pragma unroll
+            for (int next = 0; next < 2; ++next) {
+                const int e = at + g % 2 + 2 * next;
+                float x[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int m = first + i % 2 + i / 2 * 8;  // zero times infinity would be NaN
+                    x[i] = m < n ? reinterpret_cast<const float*>(rows + m * U::LINE)[e] * up[e] : 0.0f;
+                }
+                Packed<SPLIT>::halves(x[0], x[1], high[next][0], low[next][0]);
+                Packed<SPLIT>::halves(x[2], x[3], high[next][1], low[next][1]);
+            }
+        }
+    }
+};
+
+// sums[i] += a b[i] of COUNT tiles, of a split factor a and factors b that are split if U has floats: first the low
+// parts of all, so that no product waits for the one before.
+template <class U, int COUNT>
+__device__ __forceinline__ void split_steps(
+    float (*sums)[4], const unsigned (&a)[2][4], const unsigned (*high)[2], const unsigned (*low)[2]
+) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) mma_half(sums[i], a[1], high[i]);
+    if constexpr (!U::BYTES)
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) mma_half(sums[i], a[0], low[i]);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) mma_half(sums[i], a[0], high[i]);
+}
+
+// The exponents of a thread's two units' scales, from the largest of a warp's numbers of each.
+struct UnitScales {
+    float up[2], down[2];
+    __device__ __forceinline__ void of(const unsigned (&exponent)[2]) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            up[half] = power_of_two(exponent[half]);
+            down[half] = power_of_two(254u - exponent[half]);
+        }
+    }
+};
+
+// Weights of the warp's tiles: w[q][i] is unit g + 8 (i / 2 % 2), input 16 (first + q) + 4t + 2 (i / 4) + i % 2.
+template <class U>
+struct TileWeights {
+    float w[U::HELD][8];
+    int first, count;
+
+    __device__ __forceinline__ TileWeights() : w{} {
+        const int warp = __shfl_sync(EVERY_LANE, threadIdx.x / 32, 0);  // the same for all lanes, as the compiler sees
+        count = U::TILES / U::WARPS + (warp < U::TILES % U::WARPS);
+        first = warp * (U::TILES / U::WARPS) + min(warp, U::TILES % U::WARPS);
+    }
+    static __device__ __forceinline__ int unit(int i) { return threadIdx.x % 32 / 4 + 8 * (i / 2 % 2); }
+    __device__ __forceinline__ int input(int q, int i) const {
+        return 16 * (first + q) + threadIdx.x % 4 * 4 + 2 * (i / 4) + i % 2;
+    }
+    // True for numbers of the layer: the last tile and the last units may be partly empty.
+    __device__ __forceinline__ bool exists(int q, int i) const {
+        return q < count && unit(i) < U::own() && input(q, i) < U::IN;
+    }
+
+    // Call f(q, i, place in the flat weights (HIDDEN, IN)) for each of the thread's weights.
+    template <class F>
+    __device__ __forceinline__ void each(const F& f) const {
+#pragma unroll
+        for (int q = 0; q < U::HELD; ++q)
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                if (exists(q, i)) f(q, i, (U::first() + unit(i)) * U::IN + input(q, i));
+    }
+
+    // A weight by the scale of its input.
+    __device__ __forceinline__ float by_input(const Samples<U>& x, int q, int i) const {
+        if constexpr (U::BYTES) return w[q][i];
+        else return w[q][i] * x.down[input(q, i)];
+    }
+
+    // Scales of the two units of this lane, over the warp's inputs.
+    __device__ __forceinline__ UnitScales scales(const Samples<U>& x) const {
+        float largest[2] = {0.0f, 0.0f};
+#pragma unroll
+        for (int q = 0; q < U::HELD; ++q) {
+            if (q >= count) break;
+#pragma unroll
+            for (int i = 0; i < 8; ++i) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], fabsf(by_input(x, q, i)));
+        }
+        unsigned exponent[2];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) exponent[half] = shared_exponent<1, 4>(bits_of_size(largest[half]));
+        UnitScales found;
+        found.of(exponent);
+        return found;
+    }
+
+    // sum[n] += w x of the warp's inputs and of eight samples from row + 8 n on, scaled by unit.
+    __device__ __forceinline__ void outputs(
+        float (&sum)[8][4], const Samples<U>& x, const UnitScales& scales, int row
+    ) const {
+        constexpr int COUNT = U::PASS / 8;
+        const int g = threadIdx.x % 32 / 4;
+#pragma unroll
+        for (int q = 0; q < U::HELD; ++q) {
+            if (q >= count) break;
+            unsigned a[2][4], high[COUNT][2], low[COUNT][2];
+#pragma unroll
+            for (int k = 0; k < 4; ++k)
+                Packed<SPLIT>::halves(
+                    by_input(x, q, 2 * k) * scales.up[k % 2], by_input(x, q, 2 * k + 1) * scales.up[k % 2], a[0][k],
+                    a[1][k]
+                );
+#pragma unroll
+            for (int n = 0; n < COUNT; ++n) x.inputs(high[n], low[n], row + 8 * n + g, first + q);
+            split_steps<U, COUNT>(sum, a, high, low);
+        }
+    }
+
+    // d[q][j] += dz^T x over all samples; dz: (16, DZ_LINE), scaled here by unit.
+    __device__ __forceinline__ void gradients(
+        float (&d)[U::HELD][2][4], const Samples<U>& x, const float* dz, const UnitScales& scales
+    ) const {
+        constexpr int COUNT = U::PASS / 16;
+        const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll 1  // code that is not in the instruction cache is slower than a loop
+        for (int row = 0; row < U::ROWS; row += U::PASS) {
+            unsigned a[COUNT][2][4];
+#pragma unroll
+            for (int deep = 0; deep < COUNT; ++deep)
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    const int at = (g + k % 2 * 8) * U::DZ_LINE + row + 16 * deep + 2 * t + k / 2 * 8;
+                    const float2 two = *reinterpret_cast<const float2*>(dz + at);
+                    const float by = scales.up[k % 2];
+                    Packed<SPLIT>::halves(two.x * by, two.y * by, a[deep][0][k], a[deep][1][k]);
+                }
+#pragma unroll
+            for (int q = 0; q < U::HELD; ++q) {
+                if (q >= count) break;
+#pragma unroll
+                for (int deep = 0; deep < COUNT; ++deep) {
+                    unsigned high[2][2], low[2][2];
+                    x.samples(high, low, row + 16 * deep, first + q);
+                    split_steps<U, 2>(d[q], a[deep], high, low);
+                }
+            }
+        }
+    }
+};
+
+// A step without slots: rules whose step depends on them may have a shorter one for it.
+template <class Rule>
+__device__ __forceinline__ auto plain_step(const Rule& rule, float& w, float g, int) -> decltype(rule.step(w, g)) {
+    rule.step(w, g);
+}
+template <class Rule>
+__device__ __forceinline__ void plain_step(const Rule& rule, float& w, float g, long) {
+    float a = 0.0f, b = 0.0f;
+    rule.step(w, g, a, b);
+}
+
+// Sum over the warps of one number of `parts` (WARPS, 8, SUMS_LINE): of a unit's column c, or of b2 if the unit is 16.
+template <class U>
+__device__ __forceinline__ float sum_of_parts(const float* parts, int unit, int c) {
+    const int at = unit % 8 * U::SUMS_LINE + unit / 8 * (U::OUT + 1) + c;
+    float sum = 0.0f;
+#pragma unroll
+    for (int warp = 0; warp < U::WARPS; ++warp) sum += parts[warp * 8 * U::SUMS_LINE + at];
+    return sum;
+}
+
+// The layer's weights, biases and slots during a launch: weights in registers, their slots in shared memory, slots
+// (SLOTS, 8 HELD, THREADS). All threads of a unit have its bias and the bias's slots.
+template <class U>
+struct FirstLayer {
+    TileWeights<U> tiles;
+    float bias[2] = {0.0f, 0.0f}, bias_slots[2][2] = {};
+
+    static __device__ __forceinline__ float* slot(float* slots, int number, int q, int i) {
+        return slots + ((number * U::HELD + q) * 8 + i) * THREADS + threadIdx.x;
+    }
+
+    // Copy all between the flat arrays, weight (HIDDEN, IN) at w_at and bias (HIDDEN,) at b_at, and the block's.
+    template <bool INTO>
+    __device__ __forceinline__ void move(float* params, float* first, float* second, float* slots, int w_at, int b_at) {
+        float* const flat[3] = {params, first, second};
+        tiles.each([&](int q, int i, int at) {
+#pragma unroll
+            for (int array = 0; array <= U::SLOTS; ++array) {
+                float& own = array == 0 ? tiles.w[q][i] : *slot(slots, array - 1, q, i);
+                if (INTO) own = flat[array][w_at + at];
+                else flat[array][w_at + at] = own;
+            }
+        });
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int unit = tiles.unit(2 * half);
+            if (unit >= U::own() || (!INTO && (threadIdx.x / 32 != 0 || threadIdx.x % 4 != 0))) continue;
+#pragma unroll
+            for (int array = 0; array <= U::SLOTS; ++array) {
+                float& own = array == 0 ? bias[half] : bias_slots[array - 1][half];
+                float& other = flat[array][b_at + U::first() + unit];
+                if (INTO) own = other;
+                else other = own;
+            }
+        }
+    }
+
+    // Step all by dw = dz^T x, of the scaled dz, and by db, the sums in column OUT of `parts` (units.cuh). Numbers
+    // beyond the layer stay zero. Eight weights are stepped at a time, without branches: none waits for another.
+    template <class Rule>
+    __device__ __forceinline__ void update(
+        const Samples<U>& x, const float* dz, const UnitScales& scales, const float* parts, float* slots, float limit,
+        const Rule& rule
+    ) {
+        const bool clips = limit < __uint_as_float(0x7F800000u);
+        const bool present[2] = {tiles.unit(0) < U::own(), tiles.unit(2) < U::own()};
+        float d[U::HELD][2][4] = {};
+        tiles.gradients(d, x, dz, scales);
+#pragma unroll
+        for (int q = 0; q < U::HELD; ++q) {
+            if (q >= tiles.count) break;
+            float a[8] = {}, b[8] = {};
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                d[q][i / 4][i % 4] *= scales.down[i / 2 % 2];
+                if constexpr (!U::BYTES) d[q][i / 4][i % 4] *= x.down[tiles.input(q, i)];
+                if constexpr (U::SLOTS > 0) a[i] = *slot(slots, 0, q, i);
+                if constexpr (U::SLOTS > 1) b[i] = *slot(slots, 1, q, i);
+            }
+            if (clips)
+#pragma unroll
+                for (int i = 0; i < 8; ++i) d[q][i / 4][i % 4] = clip(d[q][i / 4][i % 4], limit);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                if constexpr (U::SLOTS == 0) plain_step(rule, tiles.w[q][i], d[q][i / 4][i % 4], 0);
+                else rule.step(tiles.w[q][i], d[q][i / 4][i % 4], a[i], b[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                if (!(present[i / 2 % 2] && (U::IN % 16 == 0 || tiles.input(q, i) < U::IN))) tiles.w[q][i] = 0.0f;
+                if constexpr (U::SLOTS > 0) *slot(slots, 0, q, i) = a[i];
+                if constexpr (U::SLOTS > 1) *slot(slots, 1, q, i) = b[i];
+            }
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float gradient = sum_of_parts<U>(parts, tiles.unit(2 * half), U::OUT);
+            rule.step(bias[half], clip(gradient, limit), bias_slots[0][half], bias_slots[1][half]);
+            if (!present[half]) bias[half] = 0.0f;
+        }
+    }
+};
