@@ -70,14 +70,16 @@ def test_a_peer_that_is_faster_is_said_to_be():
     )
 
 
-def test_a_long_name_is_folded_at_its_hyphens():
+def test_a_long_name_is_folded_between_its_words():
+    last = example().rungs[-1]
     rungs = (
         *example().rungs,
-        replace(example().rungs[-1], name="torch-channels-last", title="in the memory format that convolutions prefer"),
+        replace(last, name="torch-channels-last", title="in the memory format that convolutions prefer"),
+        replace(last, name="threads_endless"),
     )
     text = shown(example(rungs=rungs), 80)
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
-    assert "\n channels-last " in text
+    assert "\n channels-last " in text and "\n threads_ " in text and "\n endless " in text
 
 
 def test_a_machine_at_work_for_others_is_told():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 #: Fewest columns of a terminal for the idea and all figures, and for all figures.
 WIDE, TINY = 80, 60
+NAME = 13  # most letters of a rung's name on a line
 
 
 def table(results: Results, width: int = WIDE) -> Table:
@@ -75,9 +77,17 @@ def _caption(results: Results) -> Text:
 
 
 def _folded(name: str) -> str:
-    """Long name on several lines, one for each option, broken at its hyphens, to leave columns for figures."""
+    """Long name on several lines, one for each option, broken after hyphens and underscores, to leave columns for
+    figures.
+    """
     rung, options = words.parts_of(name)
-    return "\n".join([*textwrap.wrap(rung, 13), *(f":{option}" for option in options)])
+    lines = [""]
+    for part in re.findall(r"[^_-]*[_-]|[^_-]+", rung):
+        if lines[-1] and len(lines[-1]) + len(part) > NAME:
+            lines.append("")
+        lines[-1] += part
+    lines = [piece for line in lines for piece in textwrap.wrap(line, NAME, break_on_hyphens=False)]
+    return "\n".join([*lines, *(f":{option}" for option in options)])
 
 
 def _figures(results: Results, rung: RungResult) -> list[str]:
