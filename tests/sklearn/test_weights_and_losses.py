@@ -181,7 +181,13 @@ def test_the_loss_on_held_out_samples_by_scikit_learns_arithmetic(kind: str) -> 
         kind
     ]
     made = MLPRegressor if kind == "targets" else MLPClassifier
-    settings = {"early_stopping": True, "n_iter_no_change": 99, "max_iter": 8, "random_state": 0, "alpha": 0.0}
+    settings: dict[str, Any] = {
+        "early_stopping": True,
+        "n_iter_no_change": 99,
+        "max_iter": 8,
+        "random_state": 0,
+        "alpha": 0.0,
+    }
     found = [made(hidden_layer_sizes=(9,), rung=rung, **settings).fit(x, goals) for rung in ("auto", "numpy")]
     assert found[0].rung_ == "scikit-learn" and found[1].rung_ == "numpy"
     own, other = (np.array(model.validation_loss_curve_) for model in found)

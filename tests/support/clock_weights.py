@@ -102,8 +102,9 @@ class HalvesEpochsWithoutLosses(MovesInHalves):
         return (Program if self.config.has_loss(order.epoch) else MovesInHalves).run(self, order, first, last)
 
 
-WEIGHT_CHEATS = MovesInHalves, DropsSmallUpdates, MovesInElevenBits, FreezesTheLastBias, FreezesHalfInOddSteps
-WEIGHT_CHEATS += (RepeatsUpdates,)
+WEIGHT_CHEATS = (
+    MovesInHalves, DropsSmallUpdates, MovesInElevenBits, FreezesTheLastBias, FreezesHalfInOddSteps, RepeatsUpdates,
+)  # fmt: skip
 NO_LOSS_CHEATS = SkipsEpochsWithoutLosses, HalvesEpochsWithoutLosses
 
 
