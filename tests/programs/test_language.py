@@ -235,6 +235,8 @@ def test_a_program_prints_what_it_does_on_a_gpu(tmp_path, capfd, text, prints, m
 #: A sum and a scan by a warp's lanes without __syncwarp(), which GPUs mostly get right.
 IN_STEP = """
 #include <cstdio>
+#define block 64
+#define size 128
 __device__ void last(volatile int* s, int t) {
     s[t] += s[t + 32]; s[t] += s[t + 16]; s[t] += s[t + 8]; s[t] += s[t + 4]; s[t] += s[t + 2]; s[t] += s[t + 1];
 }
@@ -253,8 +255,8 @@ __global__ void sums(int* y) {
 }
 int main() {
     int* y;
-    cudaMallocManaged(&y, 128);
-    sums<<<1, 64>>>(y);
+    cudaMallocManaged(&y, size);
+    sums<<<1, block>>>(y);
     if (cudaDeviceSynchronize() == cudaSuccess) printf("%d %d %d", y[0], y[1], y[31]);
     cudaFree(y);
 }

@@ -309,7 +309,7 @@ def _first_error(messages: str, path: Path) -> str:
     """First error of the compiler as one line: file:line: fault."""
     for line in messages.splitlines():
         match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
-        if match:
+        if match and not re.match("variable or field .* declared void", match["why"]):  # the next one names the type
             header = re.match(r"(?P<name>\S+): No such file", match["why"])
             if header and (_NOT_HERE.match(header["name"])):
                 return f"{match['file']}:{match['line']}: <{header['name']}> cannot be emulated"

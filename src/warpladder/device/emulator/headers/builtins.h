@@ -24,11 +24,18 @@
 #define blockIdx (emu_block_index())
 #define blockDim (emu_block_size())
 #define gridDim (emu_grid_size())
-#else
-#define threadIdx (emu::current->index)
-#define blockIdx (emu::current->block->index)
-#define blockDim (emu::current->block->size)
-#define gridDim (emu::current->block->grid)
+#else  // functions: a program may have macros with the names of members
+#define EMU_PLACE(name, place) \
+    __attribute__((always_inline)) inline decltype(auto) name() { return (emu::current->place); }
+EMU_PLACE(emu_thread_place, index)
+EMU_PLACE(emu_block_place, block->index)
+EMU_PLACE(emu_block_sides, block->size)
+EMU_PLACE(emu_grid_sides, block->grid)
+#undef EMU_PLACE
+#define threadIdx (emu_thread_place())
+#define blockIdx (emu_block_place())
+#define blockDim (emu_block_sides())
+#define gridDim (emu_grid_sides())
 #endif
 constexpr int warpSize = 32;
 
