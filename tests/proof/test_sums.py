@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from regime_liars import SkipsLearntSamples, masked, with_loss
 from sweep_proofs import Shared, sized
 
 from warpladder import data, ladder
 from warpladder.config import TrainConfig
 from warpladder.data.order import Order
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
-from warpladder.proof import bias_sums, case_maker
+from warpladder.ops.cross_entropy.array import ArrayCrossEntropy
+from warpladder.proof import bias_sums, case_maker, verify
 from warpladder.proof.bias_sums import BiasSums, in_a_row
 from warpladder.proof.samples import Noise
 
@@ -110,3 +112,25 @@ def test_one_accumulator_is_honest(name: str, batch: int, seed: int) -> None:
     verdict = Shared(*sized(name, digits, batch), digits, seed).verdict(ladder.find("native", threads=1).build)
     assert verdict.passed, verdict.reason
     assert verdict.error < 0.8 * verdict.bound
+
+
+class AddsExponentialsOneByOne(ArrayCrossEntropy):
+    """Has one accumulator for a softmax's total: next to a learnt class, 1, each other term is rounded or lost."""
+
+    def forward(self, n: int, has_loss: bool = True) -> None:
+        super().forward(n, has_loss)
+        total = np.cumsum(self.dx[:n], axis=1)[:, -1]
+        if has_loss:
+            self.loss[0] += np.mean(np.log(total) - np.log(self.total[:n]), dtype=np.float64)
+        self.total[:n] = total
+
+
+@pytest.mark.parametrize(
+    "seed", [4, 11, pytest.param(18, marks=pytest.mark.slow), pytest.param(41, marks=pytest.mark.slow)]
+)
+def test_one_accumulator_of_many_classes_is_honest(seed: int) -> None:
+    net = Net("many", (1, 6, 6), (Flatten(), Linear(out_features=70)), CrossEntropyLoss())
+    honest, liar = with_loss(CrossEntropyLoss, AddsExponentialsOneByOne), masked(SkipsLearntSamples, 1e-4, "").lie
+    for build, passes in ((honest, True), (liar, False)):
+        verdict = verify(build, net, TrainConfig(batch_size=5), seed=seed, reach=4)
+        assert verdict.judged and verdict.passed is passes, verdict.reason

@@ -76,7 +76,7 @@ sorter = Net("sorter", (2, 9, 8), (Conv2d(out_channels=5, kernel_size=3, padding
 coder = Net("coder", (2, 6, 6), (Conv2d(out_channels=5, kernel_size=3, padding=1), ReLU(), MaxPool2d(3),
     Upsample2d(scale_factor=3), Conv2d(out_channels=2, kernel_size=3, padding=1)), MSELoss())
 wide = Net("wide", (1, 6, 6), (Flatten(), Linear(out_features=40), ReLU(), Linear(out_features=7)), CrossEntropyLoss())
-bent = Net("bent", (1, 7, 6), (Conv2d(out_channels=4, kernel_size=3), GELU(), AvgPool2d(2, 1), Flatten(), Linear(out_features=9),
+bent = Net("bent", (1, 7, 6), (Conv2d(out_channels=4, kernel_size=3), GELU(), AvgPool2d(3, 1), Flatten(), Linear(out_features=9),
     SiLU(), Dropout(0.2), Linear(out_features=8), Tanh(), Linear(out_features=8), Sigmoid(), Linear(out_features=5)), CrossEntropyLoss())
 folded = Net("folded", (1, 6, 8), (Conv2d(out_channels=3, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
     Upsample2d(scale_factor=2), Conv2d(out_channels=1, kernel_size=3, padding=1)), MSELoss())
@@ -87,6 +87,10 @@ norm = Net("norm", (2, 6, 5), (Conv2d(out_channels=4, kernel_size=3), BatchNorm2
     BatchNorm1d(momentum=0.3), ReLU(), Linear(out_features=5)), CrossEntropyLoss())
 end = Net("end", (1, 6, 6), (Flatten(), Linear(out_features=150), ReLU(), Linear(out_features=3)), CrossEntropyLoss())
 many = Net("many", (1, 6, 6), (Flatten(), Linear(out_features=70)), CrossEntropyLoss())
+smooth = Net("smooth", (1, 6, 6), (Flatten(), BatchNorm1d(), Linear(out_features=5)),
+    CrossEntropyLoss(label_smoothing=0.1, weight=(1.0, 0.5, 2.0, 0.0, 1.5)))
+huber = Net("huber", (1, 6, 6), (Flatten(), Linear(out_features=3)), HuberLoss(delta=0.5))
+binary = Net("binary", (1, 6, 6), (Flatten(), Linear(out_features=3)), BCEWithLogitsLoss(pos_weight=(2.0, 1.0, 0.5)))
 rung = ladder.find(sys.argv[1])
 nesterov = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=5e-4)
 for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
@@ -96,7 +100,8 @@ for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
                     (bent, TrainConfig(batch_size=5, optimizer=RMSprop(0.001, momentum=0.5))),
                     (folded, TrainConfig(batch_size=3)), (targets, TrainConfig(batch_size=6)), (outliers, TrainConfig(batch_size=6)),
                     (few, TrainConfig(batch_size=40, clip_norm=0.1)), (many, TrainConfig(batch_size=5)),
-                    (end, TrainConfig(batch_size=1, optimizer=Adam(0.001))), (norm, TrainConfig(batch_size=8))):
+                    (end, TrainConfig(batch_size=1, optimizer=Adam(0.001))), (norm, TrainConfig(batch_size=8)),
+                    (smooth, TrainConfig(batch_size=8)), (huber, TrainConfig(batch_size=6)), (binary, TrainConfig(batch_size=6))):
     if rung.unsupported(net, config):
         continue
     verdict = verify(rung.build, net, config, seed=int(sys.argv[2]), reach=4)

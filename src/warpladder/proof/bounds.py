@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 UPDATE = 8  # roundings from a gradient to a weight in SGD
 DRAWS = 4  # draws of the signs of errors
 FEW = 4  # samples of a draw, at least, if each draw has its own
+TOTALS, OTHERS = 2.0, 4.0  # times the error of a sum of exponentials that is added one by one, and roundoffs besides
 ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
 NUDGE = 2.0**-16  # share of an input's size by which it is moved for a central difference
 
@@ -184,7 +185,8 @@ def slope_errors(
         p, q = _probabilities(out), losses.wanted(net.loss, target, out.shape[1])
         every = q.sum(axis=1, keepdims=True)
         rounding = _roundings(net, out, precision)
-        return share * (ROUNDINGS * precision.roundoff * (p * every + q) + 2 * p * (1 - p) * every * rounding)
+        own = np.maximum(ROUNDINGS * precision.roundoff, _of_totals(out, precision))
+        return share * (own * (p * every + q) + 2 * p * (1 - p) * every * rounding)
     size = out[0].size if len(out) else 1
     errors = losses.curvature(net.loss, out) * _roundings(net, out, precision)
     if isinstance(net.loss, BCEWithLogitsLoss):  # a program may subtract t from p, as PyTorch does
@@ -229,6 +231,21 @@ def of_probabilities(
     own = ROUNDINGS * precision.roundoff * every * np.log(p.shape[1] + 1)
     off = float(np.sum(share[:, None] * (slope * _roundings(net, logits, precision) + own)))
     return spread(reference, entering, errors, rng, places), off
+
+
+def _of_totals(logits: np.ndarray, precision: Precision) -> np.ndarray:
+    """Relative error (n, 1) of a softmax whose sum of exponentials adds one by one; 0 for few classes.
+
+    Next to a learnt class, 1, the others' terms are a unit in the last place or less: each is rounded the same way.
+    """
+    if logits.shape[1] <= ROUNDINGS:
+        return np.zeros((len(logits), 1))
+    terms = np.exp(logits - logits.max(axis=1, keepdims=True))
+    total = terms.sum(axis=1, keepdims=True, dtype=np.longdouble)
+    kind = np.float64 if precision.roundoff < np.finfo(np.float32).eps / 2 else np.float32
+    sums = (np.cumsum(each.astype(kind), axis=1, dtype=kind)[:, -1:] for each in (terms, terms[:, ::-1]))
+    off = np.max([np.abs(each - total) for each in sums], axis=0) / total
+    return np.asarray(TOTALS * off + OTHERS * precision.roundoff, np.float64)
 
 
 def _probabilities(logits: np.ndarray) -> np.ndarray:

@@ -120,7 +120,7 @@ def _at_odds(options: TorchOptions) -> str | None:
 
 
 def _images(net: Net, options: TorchOptions) -> str | None:
-    """Reason why a net's images cannot have their channels last; None if they can.
+    """Reason why a net's images cannot have their channels last; None if they can: docs/notes/proof.md for BatchNorm.
 
     oneDNN writes past its workspace in the weight gradient of strided 1 x 1 convolutions, which ends the process:
     https://github.com/uxlfoundation/oneDNN/issues/6035
@@ -134,6 +134,13 @@ def _images(net: Net, options: TorchOptions) -> str | None:
         return (
             "in this memory format oneDNN's gradient of a strided 1 x 1 convolution can crash (oneDNN issue 6035): "
             "see torch"
+        )
+    if options.device is None and any(
+        layer.normalizes and len(shape) == 3 for layer, shape in zip(net.layers, net.shapes, strict=False)
+    ):
+        return (
+            "on a CPU PyTorch's BatchNorm adds the numbers of images in this memory format one by one, and is off by "
+            "more than float32's rounding explains: see torch"
         )
     return None
 
