@@ -76,7 +76,7 @@ class OneNumber(Level):
 
 
 def test_one_wrong_number_is_enough() -> None:
-    with pytest.raises(WarpladderError, match="a number, in column 7, is off by"):
+    with pytest.raises(WarpladderError, match="the largest error, in column 7, is"):
         prove(DEVICE, OneNumber("liar", "", 1, (32, 32), (32, 32)), 63, 76, 92, kind="positive")
 
 

@@ -290,6 +290,8 @@ def test_every_kind_of_report_has_a_hint() -> None:
         "uninitialised local",
         "trap",
         "unfinished copy",
+        "same bytes",
+        "temporary memory",
     }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
     kinds |= {"bytes", "capture", "copy", "free", "handle", "host pointer", "unread error"}  # of host code

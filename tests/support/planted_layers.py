@@ -321,7 +321,8 @@ def _named(kind: type, fault: type) -> list[Planted]:
     return [replace(each, name=f"{kind.__name__}{each.name}") for each in of_operation(kind, fault)]
 
 
-_FOUR: dict[str, Any] = {"blocks": 4}
+_FOUR: dict[str, Any] = {"blocks": 4, "weights": "global"}
+_REGISTERS: dict[str, Any] = {"weights": "registers"}
 
 LAYERS: tuple[Planted, ...] = (
     *(
@@ -382,4 +383,9 @@ PERSISTENT: tuple[Planted, ...] = (
     _persistent("CountsEveryTie", "hit = best == label;", "hit = logits[label] == largest;", CrossEntropyLoss, **_FOUR),
     _persistent("LosesTheLossOfATile", "for (int i = threadIdx.x; i < tiles; i += THREADS)",
                 "for (int i = threadIdx.x; i < (tiles > 1 ? tiles - 1 : 1); i += THREADS)", **_FOUR),
+    _persistent("LosesABlocksPart", "other < U::BLOCKS / 2; ++other", "other < U::BLOCKS / 2 - 1; ++other",
+                CrossEntropyLoss, **_REGISTERS),
+    _persistent("KeepsTheStage", "stage = number % Divided::STAGES * Divided::ROWS;",
+                "stage = (number < 3 ? number : 0) % Divided::STAGES * Divided::ROWS;", CrossEntropyLoss, **_REGISTERS),
+    _persistent("CountsTies", "__ffs(best) - 1 == wanted", "(best >> wanted & 1u) != 0u", CrossEntropyLoss, **_REGISTERS),
 )  # fmt: skip

@@ -219,6 +219,8 @@ def of_probabilities(
 ) -> tuple[np.ndarray, float]:  # fmt: skip
     """Errors of each gradient, (param_count,), and of the loss, from the rounding of probabilities and logits.
 
+    Next to a learnt class, 1, the others' exponentials are a unit in the last place or less, and sum and quotient are
+    rounded the same way in all samples: these errors add up. Random signs may also cancel in each of the few draws.
     entering : `activations` of the samples. y : (n,) labels. places : if the net draws masks.
     """
     net, logits = reference.net, entering[-1]
@@ -230,22 +232,25 @@ def of_probabilities(
     slope = np.abs(p * every - q).sum(axis=1, keepdims=True)
     own = ROUNDINGS * precision.roundoff * every * np.log(p.shape[1] + 1)
     off = float(np.sum(share[:, None] * (slope * _roundings(net, logits, precision) + own)))
-    return spread(reference, entering, errors, rng, places), off
+    alike = share[:, None] * (TOTALS * _serial_errors(logits, precision) + OTHERS * precision.roundoff) * p * every
+    together = np.abs(reference.pulled_back(entering, alike, places=places))
+    return np.maximum(spread(reference, entering, errors, rng, places), together), off
 
 
 def _of_totals(logits: np.ndarray, precision: Precision) -> np.ndarray:
-    """Relative error (n, 1) of a softmax whose sum of exponentials adds one by one; 0 for few classes.
-
-    Next to a learnt class, 1, the others' terms are a unit in the last place or less: each is rounded the same way.
-    """
+    """Relative error (n, 1) of a softmax whose sum of exponentials adds one by one; 0 for few classes."""
     if logits.shape[1] <= ROUNDINGS:
         return np.zeros((len(logits), 1))
+    return np.asarray(TOTALS * _serial_errors(logits, precision) + OTHERS * precision.roundoff)
+
+
+def _serial_errors(logits: np.ndarray, precision: Precision) -> np.ndarray:
+    """Relative errors (n, 1) of sums of exponentials that are added one by one, forwards or backwards."""
     terms = np.exp(logits - logits.max(axis=1, keepdims=True))
     total = terms.sum(axis=1, keepdims=True, dtype=np.longdouble)
     kind = np.float64 if precision.roundoff < np.finfo(np.float32).eps / 2 else np.float32
     sums = (np.cumsum(each.astype(kind), axis=1, dtype=kind)[:, -1:] for each in (terms, terms[:, ::-1]))
-    off = np.max([np.abs(each - total) for each in sums], axis=0) / total
-    return np.asarray(TOTALS * off + OTHERS * precision.roundoff, np.float64)
+    return np.asarray(np.max([np.abs(each - total) for each in sums], axis=0) / total, np.float64)
 
 
 def _probabilities(logits: np.ndarray) -> np.ndarray:

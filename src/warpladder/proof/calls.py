@@ -118,11 +118,9 @@ class _CallChecks:
         """Check an epoch, with losses or without, in one call and in short calls; returns False if weights overflow."""
         context, config, rng = self.context, own.config, self.context.rng
         steps = 1 if config.batch_size is None else self.reach
-        part = (
-            self.batch
-            if steps == 1 or config.drop_last
-            else int(rng.integers(rest_of(context.net, self.batch, 1), self.batch + 1))
-        )
+        least = rest_of(context.net, self.batch, 1)  # a partial batch ends the epoch, where there can be one
+        full = steps == 1 or config.drop_last or least >= self.batch
+        part = self.batch if full else int(rng.integers(least, self.batch))
         moves = config.steady and steps > 1 and not context.net.is_random
         shift = BATCHES * int(rng.integers(1, 5)) if moves else 0
         n = (steps - 1) * self.batch + part

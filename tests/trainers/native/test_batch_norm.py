@@ -82,7 +82,11 @@ CONFIGS = [
 
 @pytest.mark.parametrize(
     ("net", "config"),
-    [*((TABLE, config) for config in CONFIGS), *(pytest.param(net, CONFIGS[1 + i % 2], marks=pytest.mark.slow) for i, net in enumerate(NETS))],
+    [
+        *((TABLE, config) for config in CONFIGS),
+        *(pytest.param(net, CONFIGS[1 + i % 2 * (net.name != "decoder")], marks=pytest.mark.slow)
+          for i, net in enumerate(NETS)),
+    ],
     ids=lambda each: getattr(each, "name", ""),
 )  # fmt: skip
 @pytest.mark.usefixtures("cases_once")

@@ -5,16 +5,7 @@
 __device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
 // Clipping of x to [-limit, limit], NaN for NaN.
-__device__ inline float clip(float x, float limit) {
-#if !defined(__CUDA_EMU__) && __CUDA_ARCH__ >= 800
-    float found;
-    asm("{.reg .f32 below, least; min.NaN.f32 below, %1, %2; neg.f32 least, %2; max.NaN.f32 %0, below, least;}"
-        : "=f"(found) : "f"(x), "f"(limit));
-    return found;
-#else
-    return x > limit ? limit : x < -limit ? -limit : x;
-#endif
-}
+__device__ inline float clip(float x, float limit) { return x > limit ? limit : x < -limit ? -limit : x; }
 
 // True if x replaces the maximum so far: it is larger, or the first NaN.
 __device__ inline bool beats(float x, float best) { return x > best || (x != x && best == best); }
