@@ -17,6 +17,7 @@ from warpladder.appendix.gemm.formats import held
 from warpladder.appendix.gemm.proof import DEPTH as MMA
 from warpladder.appendix.gemm.proof import judged
 from warpladder.device import Array, Device
+from warpladder.device.emulator import EmulatedDevice
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
 from warpladder.ops.conv2d.gradients import Gradients
@@ -195,6 +196,18 @@ def kernel_runs() -> Runs:
 
         layer, image, _ = SHAPES[name]
         yield f"{layer.out_channels} outputs of {'x'.join(map(str, image))}, in {precision}", run
+
+
+def prove_any_order(device: Device, asked: Asked, by: Callable[..., Found] = computed) -> None:
+    """Raises if another order of threads gives other bits."""
+    x, w, dy = drawn(asked)
+    given, argmax, _ = spread(dy, 0)
+    found = [
+        by(on, asked, (x, w, dy), True, gradient=(given, argmax))
+        for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
+    ]
+    for name in ("y", "dx", "dw", "db", "pooled", "argmax"):
+        assert len({getattr(each, name).tobytes() for each in found}) == 1, name
 
 
 def prove_relus_and_zeros(device: Device, asked: Asked, by: Callable[..., Found] = computed) -> tuple[np.ndarray, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from edits import edited, occurrences
+from same_training import assert_trained_alike, close
 
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
@@ -127,10 +128,6 @@ def persistent(mode="fast", wait="grid", **device):
     )
 
 
-def close(a, b):
-    return np.abs(a - b).max() <= 2e-6 * max(1.0, np.abs(b).max())
-
-
 @needs_compiler
 @pytest.mark.parametrize(
     ("case", "wait"),
@@ -143,13 +140,7 @@ def close(a, b):
 def test_trains_as_numpy_does(case, wait):
     ours, logs = trained(case, persistent(wait=wait))
     theirs, expected = trained(case, find("numpy").build)
-    for log, other in zip(logs, expected, strict=True):
-        assert close(log.loss, other.loss)
-        assert (log.correct == other.correct).all()
-        assert (log.size == other.size).all()
-    assert close(ours.state().params, theirs.state().params)
-    for name, slot in ours.state().slots.items():
-        assert close(slot, theirs.state().slots[name])
+    assert_trained_alike(ours, logs, theirs, expected)
 
 
 @needs_compiler

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from edits import edited, occurrences
+from same_training import assert_trained_alike, close
 
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
@@ -67,10 +68,6 @@ def trained(case, build, epochs=2):
     return trainer, trainer.run_epochs([Order(0, epoch, samples) for epoch in range(epochs)])
 
 
-def close(a, b):
-    return np.abs(a - b).max() <= 2e-6 * max(1.0, np.abs(b).max())
-
-
 @needs_compiler
 @pytest.mark.parametrize(
     "case", [case if case in ("bytes", "floats") else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
@@ -79,13 +76,7 @@ def test_trains_as_numpy_does(case):
     ours, logs = trained(case, registers())
     theirs, expected = trained(case, find("numpy").build)
     assert ours.plan.units is not None
-    for log, other in zip(logs, expected, strict=True):
-        assert close(log.loss, other.loss)
-        assert (log.correct == other.correct).all()
-        assert (log.size == other.size).all()
-    assert close(ours.state().params, theirs.state().params)
-    for name, slot in ours.state().slots.items():
-        assert close(slot, theirs.state().slots[name])
+    assert_trained_alike(ours, logs, theirs, expected)
 
 
 @needs_compiler

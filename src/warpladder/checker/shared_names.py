@@ -39,9 +39,7 @@ def overlaps(path: Path, text: str) -> list[Problem]:
 
 def _is_inside(plain: str, position: int) -> bool:
     """True for a position inside of a function."""
-    before = plain[:position]
-    names = [match for match in _KERNEL.finditer(before) if closing(plain, match.end() - 1) > position]
-    return bool(names)
+    return any(closing(plain, match.end() - 1) > position for match in _KERNEL.finditer(plain[:position]))
 
 
 def _lost(body: str, first: str, second: str) -> tuple[int, int, int] | None:

@@ -185,7 +185,9 @@ def slope_errors(
         p, q = _probabilities(out), losses.wanted(net.loss, target, out.shape[1])
         every = q.sum(axis=1, keepdims=True)
         rounding = _roundings(net, out, precision)
-        own = np.maximum(ROUNDINGS * precision.roundoff, _of_totals(out, precision))
+        own: np.ndarray | float = ROUNDINGS * precision.roundoff
+        if out.shape[1] > ROUNDINGS:
+            own = np.maximum(own, _of_totals(out, precision))
         return share * (own * (p * every + q) + 2 * p * (1 - p) * every * rounding)
     size = out[0].size if len(out) else 1
     errors = losses.curvature(net.loss, out) * _roundings(net, out, precision)
@@ -232,25 +234,19 @@ def of_probabilities(
     slope = np.abs(p * every - q).sum(axis=1, keepdims=True)
     own = ROUNDINGS * precision.roundoff * every * np.log(p.shape[1] + 1)
     off = float(np.sum(share[:, None] * (slope * _roundings(net, logits, precision) + own)))
-    alike = share[:, None] * (TOTALS * _serial_errors(logits, precision) + OTHERS * precision.roundoff) * p * every
+    alike = share[:, None] * _of_totals(logits, precision) * p * every
     together = np.abs(reference.pulled_back(entering, alike, places=places))
     return np.maximum(spread(reference, entering, errors, rng, places), together), off
 
 
 def _of_totals(logits: np.ndarray, precision: Precision) -> np.ndarray:
-    """Relative error (n, 1) of a softmax whose sum of exponentials adds one by one; 0 for few classes."""
-    if logits.shape[1] <= ROUNDINGS:
-        return np.zeros((len(logits), 1))
-    return np.asarray(TOTALS * _serial_errors(logits, precision) + OTHERS * precision.roundoff)
-
-
-def _serial_errors(logits: np.ndarray, precision: Precision) -> np.ndarray:
-    """Relative errors (n, 1) of sums of exponentials that are added one by one, forwards or backwards."""
+    """Relative errors (n, 1) of probabilities whose exponentials are added one by one, forwards or backwards."""
     terms = np.exp(logits - logits.max(axis=1, keepdims=True))
     total = terms.sum(axis=1, keepdims=True, dtype=np.longdouble)
     kind = np.float64 if precision.roundoff < np.finfo(np.float32).eps / 2 else np.float32
     sums = (np.cumsum(each.astype(kind), axis=1, dtype=kind)[:, -1:] for each in (terms, terms[:, ::-1]))
-    return np.asarray(np.max([np.abs(each - total) for each in sums], axis=0) / total, np.float64)
+    off = np.asarray(np.max([np.abs(each - total) for each in sums], axis=0) / total, np.float64)
+    return TOTALS * off + OTHERS * precision.roundoff
 
 
 def _probabilities(logits: np.ndarray) -> np.ndarray:

@@ -6,7 +6,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from narrow_convolutions import PRECISIONS, SHAPES, EditedNarrow, computed, prove, prove_relus_and_zeros, spread
+from narrow_convolutions import (
+    PRECISIONS,
+    SHAPES,
+    EditedNarrow,
+    computed,
+    prove,
+    prove_any_order,
+    prove_relus_and_zeros,
+    spread,
+)
 from tensor_convolutions import KINDS, Asked, drawn
 
 from warpladder.device import Limits
@@ -110,15 +119,7 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
 
 @slow
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
-    asked = Asked(*SHAPES["cnn's"])
-    x, w, dy = drawn(asked)
-    given, argmax, _ = spread(dy, 0)
-    found = [
-        computed(on, asked, (x, w, dy), True, gradient=(given, argmax))
-        for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
-    ]
-    for name in ("y", "dx", "dw", "db", "pooled", "argmax"):
-        assert len({getattr(each, name).tobytes() for each in found}) == 1, name
+    prove_any_order(device, Asked(*SHAPES["cnn's"]))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from .held import LOSS, LOSS_ROWS, fastest_tile, held_line, slice_of, sums_of
 from .products import THREADS, LinearLayer, PhaseTile
+from .shared_arrays import declarations, moves, offsets, stepped
 
 #: Quads of the next batch, at most, that a thread holds in registers.
 HELD = 8
@@ -98,10 +99,7 @@ def inputs_plan(layer: LinearLayer, batch: int, blocks: int, slots: int) -> Inpu
     sizes |= {"g": whole * wide, "received": blocks * owned * wide, "logits": owned * wide, "losses": 4 * blocks}
     sizes |= {"rows": whole, "label_even": whole, "label_odd": whole}
     sizes["parts"] = max(sums_of(forward), sums_of(weights))
-    places, floats = {}, 0
-    for name, size in sizes.items():
-        places[name] = floats
-        floats += size
+    places, floats = offsets(sizes)
     cycles = ahead + back + 2 * EXCHANGE + LOSS + LOSS_ROWS * -(-owned // 8)
     return InputsPlan(forward, weights, places, floats, cycles)
 
@@ -116,14 +114,6 @@ def inputs_text(
     sends: bool,
 ) -> str:
     """CUDA text of the kernel; at : offsets of weight and bias in the flat parameters; sends : of the plan."""
-    names, flat = ["w", *"vu"[:slots]], ["params", "slot1", "slot2"]
-    moves = {
-        into: "\n".join(
-            f"    move_slice<Divided, {into}>({array}, {name}, {at[0]}, {at[1]});"
-            for array, name in zip(flat, names, strict=False)
-        )
-        for into in ("true", "false")
-    }
     batch = int(str(words["batch"]))
     quads = -(-batch * slice_of(layer.inputs + 1, blocks) // (4 * THREADS))
     crew = f"ClusterTeam<{blocks}> crew;"
@@ -142,11 +132,10 @@ def inputs_text(
         inputs=layer.inputs,
         outputs=layer.outputs,
         relu=str(layer.relu).lower(),
-        places="\n".join(f"    float* const {name} = held + {offset};" for name, offset in plan.places.items()),
-        into=moves["true"],
-        back=moves["false"],
+        places=declarations(plan.places),
+        **moves("move_slice", slots, at),
         held=min(HELD, quads),
         forward=plan.forward,
         weights=plan.weights,
-        slices=", ".join([*names, *["nullptr"] * (3 - len(names))]),
+        slices=stepped(slots),
     )

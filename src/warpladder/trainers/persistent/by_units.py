@@ -11,6 +11,7 @@ import numpy as np
 from ...nets import CrossEntropyLoss, Net
 from .held import held_line
 from .products import THREADS, LinearLayer
+from .shared_arrays import declarations, moves, offsets, stepped
 
 #: Hidden units of a block, the rows of a tensor core's product; classes at most, which a thread sums at once.
 UNITS, CLASSES = 16, 16
@@ -209,11 +210,7 @@ def _plan(
         sizes |= {"up": INPUTS * tiles, "down": INPUTS * tiles}
     if rows > PASS:
         sizes["z"] = rows // PASS * 4 * THREADS
-    places: dict[str, int] = {}
-    floats = 0
-    for name, size in sizes.items():
-        places[name] = floats
-        floats += -(-size // 4) * 4
+    places, floats = offsets(sizes)
     places.setdefault("z", places["parts"])  # a thread stores its sum where it alone has read a part
     return UnitsPlan(
         pixel_bytes, stages, places, floats, _cycles(first.inputs, (rows, owned), held, slots, pixel_bytes, stages)
@@ -261,14 +258,6 @@ def units_text(
     words: dict[str, object],
 ) -> str:
     """CUDA text of the kernel; at : offsets of both layers' weights and biases in the flat parameters."""
-    names, flat = ["w", *"vu"[:slots]], ["params", "slot1", "slot2"]
-    moves = {
-        into: "\n".join(
-            f"    move_second<Divided, {into}>({array}, {name}, {at[2]}, {at[3]});"
-            for array, name in zip(flat, names, strict=False)
-        )
-        for into in ("true", "false")
-    }
     tiles = -(-chain[0].inputs // INPUTS) * INPUTS
     scaled = f"\n    for (int i = threadIdx.x; i < {2 * tiles}; i += THREADS) up[i] = work[i];"
     return TEXT.format(
@@ -282,12 +271,11 @@ def units_text(
         slots=slots,
         stages=plan.stages,
         floats=plan.floats,
-        places="\n".join(f"    float* const {name} = held + {offset};" for name, offset in plan.places.items()),
+        places=declarations(plan.places),
         w1=at[0],
         b1=at[1],
-        into=moves["true"],
-        back=moves["false"],
+        **moves("move_second", slots, at[2:]),
         scaled=scaled if plan.pixel_bytes > 1 else "",
         scales="up, down" if plan.pixel_bytes > 1 else "nullptr, nullptr",
-        second=", ".join([*names, *["nullptr"] * (3 - len(names))]),
+        second=stepped(slots),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .products import L2_BYTES, L2_BYTES_EACH, THREADS, LinearLayer, PhaseTile
+from .shared_arrays import offsets
 
 #: Cycles until the first weights have arrived after a wait of the grid.
 FIRST_WEIGHTS = 900
@@ -66,10 +67,7 @@ def held_plan(chain: tuple[LinearLayer, ...], rows: int, teams: int, cluster: in
     inputs = [fastest_tile(rows, slice_of(each.inputs, cluster), each.outputs) for each in chain[1:]]
     sizes = _sizes(chain, rows, cluster)
     sizes["sums"] = max(sums_of(tile) for tile, _ in (*forward, *inputs))
-    places, floats = {}, 0
-    for name, size in sizes.items():
-        places[name] = floats
-        floats += size
+    places, floats = offsets(sizes)
     cycles = _step(chain, rows, teams, cluster, ([each for _, each in forward], [each for _, each in inputs]))
     tiles = tuple(tile for tile, _ in forward), (None, *(tile for tile, _ in inputs))
     return HeldPlan(*tiles, places, floats, cycles)

@@ -84,10 +84,10 @@ __device__ __forceinline__ void split_steps(
     for (int i = 0; i < COUNT; ++i) mma_half(sums[i], a[0], high[i]);
 }
 
-// The exponents of a thread's two units' scales, from the largest of a warp's numbers of each.
+// The scales of a thread's two units, powers of two with these exponents, and their inverses.
 struct UnitScales {
     float up[2], down[2];
-    __device__ __forceinline__ void of(const unsigned (&exponent)[2]) {
+    __device__ __forceinline__ explicit UnitScales(const unsigned (&exponent)[2]) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             up[half] = power_of_two(exponent[half]);
@@ -144,9 +144,7 @@ struct TileWeights {
         unsigned exponent[2];
 #pragma unroll
         for (int half = 0; half < 2; ++half) exponent[half] = shared_exponent<1, 4>(bits_of_size(largest[half]));
-        UnitScales found;
-        found.of(exponent);
-        return found;
+        return UnitScales(exponent);
     }
 
     // sum[n] += w x of the warp's inputs and of eight samples from row + 8 n on, scaled by unit.

@@ -118,9 +118,10 @@ class PersistentTrainer(KernelTrainer):
         self.together = max(1, min(STEPS // self.epoch, CHOSEN // (self.epoch * self.batch)))
         entries = self.together * self.epoch
         stored = np.ascontiguousarray(dataset.train_x)
-        work = initial_work(plan, self.batch, len(self.slots))
-        if plan.units is not None:
-            work = input_scales(stored) if stored.dtype == np.float32 else work[:1]
+        if plan.units is None:
+            work = initial_work(plan, self.batch, len(self.slots))
+        else:  # activations stay in the blocks; only floats have scales
+            work = input_scales(stored) if stored.dtype == np.float32 else np.zeros(1, np.float32)
             stored = stored_rows(stored)
         device.check_room(
             {

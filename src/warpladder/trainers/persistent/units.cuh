@@ -17,7 +17,7 @@ struct Units {
     using Exchange = Division<HIDDEN_, OUT_, BLOCKS_, BATCH_>;
     static constexpr int IN = IN_, HIDDEN = HIDDEN_, OUT = OUT_, BLOCKS = BLOCKS_, BATCH = BATCH_, SLOTS = SLOTS_;
     static constexpr bool RELU = RELU_, BYTES = sizeof(Pixel) == 1;
-    static constexpr int STAGES = STAGES_;                      // batches in shared memory
+    static constexpr int STAGES = STAGES_;  // batches in shared memory
     static constexpr int WARPS = THREADS / 32;
     static constexpr int CLERK = THREADS - 32;  // first thread of the warp that writes losses, in the first block
     static __device__ __forceinline__ bool clerk() { return threadIdx.x >= CLERK && Exchange::rank() == 0; }
@@ -249,9 +249,7 @@ __device__ __forceinline__ UnitScales gradient_scales(const unsigned* most) {
             exponent[half] = max(exponent[half], most[(g + 8 * half) * U::WARPS + warp]);
         exponent[half] = scale_exponent(exponent[half]);
     }
-    UnitScales found;
-    found.of(exponent);
-    return found;
+    return UnitScales(exponent);
 }
 
 // One of the block's numbers of the second layer, w2 (16, OUT_LINE) or b2 (row 16), and of its slots.

@@ -192,6 +192,18 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMa
     for (int i = 0; i < COLUMNS / 2; ++i) d[(row + i / 2 % 2 * 8) * COLUMNS + i / 4 * 8 + column + i % 2] = sum[i];
 }
 
+// sum += left right, or = without `adds`, in half or bf16; way: as in multiply_narrow.
+__device__ __forceinline__ void multiply_by(
+    float (&sum)[32], unsigned long long left, unsigned long long right, int way, int bf16, bool adds
+) {
+    if (way == 0 && bf16) wgmma_bf16(sum, left, right, adds);
+    else if (way == 0) wgmma_half(sum, left, right, adds);
+    else if (way == 1 && bf16) wgmma_bf16_down(sum, left, right, adds);
+    else if (way == 1) wgmma_half_down(sum, left, right, adds);
+    else if (bf16) wgmma_bf16_along(sum, left, right, adds);
+    else wgmma_half_along(sum, left, right, adds);
+}
+
 // d (64, 64) = a b, 64 terms, in half or bf16. a, b: tiles of 64 x 64 whose terms go along a's rows and down b's (way
 // 0), down both (1) or along both (2).
 extern "C" __global__ void __launch_bounds__(128) multiply_narrow(const __grid_constant__ TensorMap a,
@@ -213,12 +225,7 @@ extern "C" __global__ void __launch_bounds__(128) multiply_narrow(const __grid_c
         const unsigned long long right = way == 2 ? terms_along(tile + 8192 + 32 * step)
             : terms_down(tile + 8192 + 2048 * step, 0);
         wgmma_begin();
-        if (way == 0 && bf16) wgmma_bf16(sum, left, right, step > 0);
-        else if (way == 0) wgmma_half(sum, left, right, step > 0);
-        else if (way == 1 && bf16) wgmma_bf16_down(sum, left, right, step > 0);
-        else if (way == 1) wgmma_half_down(sum, left, right, step > 0);
-        else if (bf16) wgmma_bf16_along(sum, left, right, step > 0);
-        else wgmma_half_along(sum, left, right, step > 0);
+        multiply_by(sum, left, right, way, bf16, step > 0);
         wgmma_commit();
         wgmma_wait<0>();
     }
@@ -261,12 +268,7 @@ extern "C" __global__ void __launch_bounds__(128) multiply_unswizzled(const unsi
     for (int step = 0; step < 2; ++step) {
         const unsigned long long left = descriptor(tile[0] + step * 128, 128, 512, 0);
         const unsigned long long right = descriptor(tile[1] + step * 1024, 1024, 128, 0);
-        if (way == 0 && bf16) wgmma_bf16(sum, left, right, step > 0);
-        else if (way == 0) wgmma_half(sum, left, right, step > 0);
-        else if (way == 1 && bf16) wgmma_bf16_down(sum, left, right, step > 0);
-        else if (way == 1) wgmma_half_down(sum, left, right, step > 0);
-        else if (bf16) wgmma_bf16_along(sum, left, right, step > 0);
-        else wgmma_half_along(sum, left, right, step > 0);
+        multiply_by(sum, left, right, way, bf16, step > 0);
     }
     wgmma_commit();
     wgmma_wait<0>();
