@@ -297,6 +297,7 @@ def test_every_kind_of_report_has_a_hint() -> None:
     kinds |= {"bytes", "capture", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
     kinds |= {
         "not arrived",
+        "child kernel",
         "crash",
         "device memory",
         "device variable",

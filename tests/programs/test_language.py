@@ -192,6 +192,18 @@ address 5 5 5
 HABITS = """
 #include <cstdio>
 int max(int a, int b);
+extern "C" {
+#include <GL/gl.h>
+}
+unsigned long long ticks() {
+#ifdef __x86_64__
+    unsigned low, high;
+    asm volatile ("rdtsc" : "=a" (low), "=d" (high));
+    return low | (unsigned long long)high << 32;
+#else
+    return 1;
+#endif
+}
 __device__ int warp_sum(int v) {
     for (int by = 16; by > 0; by >>= 1) { unsigned mask = __activemask(); v += __shfl_down_sync(mask, v, by); }
     return v;
@@ -213,7 +225,7 @@ void total(int *y) {
     cudaFree(x);
 }
 int without_return(int *y) { total(y); }
-int main() { int *y; cudaMalloc(&y, 8); without_return(y); cudaFree(y); }
+int main() { int *y; if (cuInit(0) || !ticks()) return 1; cudaMalloc(&y, 8); without_return(y); cudaFree(y); }
 """
 
 

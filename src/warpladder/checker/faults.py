@@ -68,6 +68,8 @@ HINTS = {
     "cudaGetSymbolAddress gives a pointer for a kernel.",
     "host pointer": "allocate with cudaMalloc, fill by cudaMemcpy, and give the kernel that pointer.",
     "device memory": "copy with cudaMemcpy to memory of the host first, or allocate with cudaMallocManaged.",
+    "child kernel": "launch what needs the other kernel's result after it: from the host, or by the same kernel in "
+    "cudaStreamTailLaunch.",
     "not arrived": "call cudaDeviceSynchronize(), or cudaStreamSynchronize(stream), before the host reads or changes "
     "what a kernel or an asynchronous copy works on.",
     "streams": "cudaEventRecord(event, first) and cudaStreamWaitEvent(second, event) order two streams; or put both "

@@ -44,6 +44,7 @@ class LaunchRecord(ctypes.Structure):
         ("order", ctypes.c_uint32), ("seed", ctypes.c_uint32), ("threads", ctypes.c_uint32), ("views", ctypes.c_uint32),
         ("view", ctypes.c_void_p), ("code", ctypes.c_void_p), ("reports", ctypes.c_void_p),
         ("watched", ctypes.c_uint32), ("effects", ctypes.c_uint32), ("lets_leave", ctypes.c_uint32),
+        ("parent", ctypes.c_void_p),
     )  # fmt: skip
 
 

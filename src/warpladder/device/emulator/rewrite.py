@@ -54,6 +54,8 @@ _WORD = re.compile(r"\b(extern|static)\b")
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile|goto|inline))*\s*(?P<open>\()")
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"|R"(?P<raw>[^()\\\s]*)\((.*?)\)(?P=raw)"', re.DOTALL)
 _INSTRUCTION = re.compile(r"^(?:@!?%?\w+\s+)?(?P<name>[a-z][\w.:]*)")
+#: Pattern of what only the host's processor has.
+_OF_HOST = re.compile(r'%%[re](?:[abcd]x|[sd]i|[sb]p)\b|"\s*(?:rdtscp?|cpuid|pause|xgetbv|[lms]fence)\b')
 
 #: Functions of simd.h. Instances of its templates would take a tenth of the time in which another kernel compiles.
 _SIMD = re.compile(r"\b__v(?!olatile)")
@@ -216,7 +218,7 @@ def without_ptx(text: str) -> str:
     for match in _ASM.finditer(plain):
         last = closing(plain, match.start("open"), "()")
         inside = text[match.start("open") + 1 : last - 1]
-        if instruction(inside):
+        if instruction(inside) and not _OF_HOST.search(inside):
             macro = code[match.start()] == " "
             lines = ("\\\n" if macro else "\n") * text.count("\n", match.start(), last)
             out += [text[position : match.start()], _translated(inside), lines]

@@ -114,5 +114,7 @@ EMU_OF_PROCESSES(cudaIpcCloseMemHandle) EMU_OF_PROCESSES(cudaIpcGetEventHandle)
 EMU_OF_PROCESSES(cudaIpcOpenEventHandle)
 #undef EMU_OF_PROCESSES
 
-// Names of the driver API that headers mention; its functions are not emulated.
+// Names of the driver API that headers mention; its functions are not emulated, but for those that change nothing.
 enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_UNKNOWN = 999 };
+inline CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+inline CUresult cuDriverGetVersion(int* version) { return cudaDriverGetVersion(version), CUDA_SUCCESS; }

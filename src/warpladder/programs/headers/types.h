@@ -114,6 +114,9 @@ using cudaHostFn_t = void (*)(void* data);
 using cudaStreamCallback_t = void (*)(cudaStream_t stream, cudaError_t status, void* data);
 #define cudaStreamLegacy ((cudaStream_t)0x1)
 #define cudaStreamPerThread ((cudaStream_t)0x2)
+// of launches by a kernel: when its grid and all that it has launched have ended; at any time
+#define cudaStreamTailLaunch ((cudaStream_t)0x3)
+#define cudaStreamFireAndForget ((cudaStream_t)0x4)
 
 enum : unsigned {
     cudaStreamDefault = 0, cudaStreamNonBlocking = 1,

@@ -14,6 +14,7 @@
 
 // Functions of the emulator's runtime (device/emulator/runtime/launch.cpp).
 EMU_EXPORT int emu_launch(emu::Launch* launch);
+EMU_EXPORT void emu_launches(emu::Parent* parent);
 EMU_EXPORT char* emu_stuck();
 EMU_EXPORT void emu_free_reports(emu::Launch* launch);
 EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
@@ -89,6 +90,9 @@ struct Lock {
 struct StoredLaunch {
     explicit StoredLaunch(const Request& request);
     void run() const;
+    bool is_last = false;      // a tail launch: after all others
+    Parent parent{};
+    std::string of;            // the kernel that made it
 
   private:
     std::vector<std::vector<char>> values;  // the call and the arguments
@@ -106,6 +110,8 @@ void report_text(const char* fault, const std::string& kernel, const std::string
 cudaError_t failed(cudaError_t error);    // notes the error that a call returns
 cudaError_t returned(cudaError_t error);  // an error of an earlier launch that a call returns
 std::string place_of(const std::string& file, int line);
+
+bool has_children();  // kernels that kernels have launched, and that have not run
 
 // memory.cpp
 Allocation* find(const void* pointer);      // that an address is in, freed ones too, or null

@@ -67,6 +67,7 @@ static std::string refusal(const Request& r, cudaError_t& error) {
     return "";
 }
 
+static const Parent* parent = nullptr;  // of the launch that begins
 static bool is_child = false;  // the launch was made by a kernel
 
 // A pointer of the host among the arguments, which a kernel cannot follow on a GPU: false, and it is reported.
@@ -187,11 +188,17 @@ void StoredLaunch::run() const {
     for (auto& value : values) now.push_back((void*)value.data());
     Config here = config;
     here.stream = nullptr;
+    Parent mine = this->parent;
+    mine.kernel = of.c_str();
+    emu::parent = of.empty() || is_last ? nullptr : &mine;
     emu_start({request.run, now.data(), request.kernel, name.c_str(), here, request.layout, pointers.data(),
         request.count, request.bounds, request.sizes, request.floats, request.has_numbers});
+    emu::parent = nullptr;
 }
 
 static auto& children = *new std::vector<StoredLaunch>;  // that kernels have launched
+
+bool has_children() { return !children.empty(); }
 
 // A kernel's launches run when its grid has ended, which is one order that a GPU allows.
 static void run_children() {
@@ -199,7 +206,9 @@ static void run_children() {
     while (!children.empty()) {
         std::vector<StoredLaunch> now;
         now.swap(children);
-        for (auto& child : now) child.run();
+        for (bool is_last : {false, true})
+            for (auto& child : now)
+                if (child.is_last == is_last) child.run();
     }
     is_child = before;
 }
@@ -232,7 +241,15 @@ EMU_EXPORT void emu_launch_address(const void* kernel, const Config& config, voi
 EMU_EXPORT void emu_start(const Request& r) {
     Lock lock;
     const Config& c = r.config;
-    if (current) return void(children.emplace_back(r));
+    if (current) {
+        StoredLaunch& child = children.emplace_back(r);
+        child.is_last = c.stream == cudaStreamTailLaunch;
+#ifdef EMU_CHECK
+        child.of = host().running;
+        emu_launches(&child.parent);
+#endif
+        return;
+    }
     if (emu_captures(c.stream)) {
         auto* launch = new StoredLaunch(r);
         emu_capture(c.stream, "kernel", [](void* launch) { static_cast<StoredLaunch*>(launch)->run(); }, launch);
@@ -270,7 +287,7 @@ EMU_EXPORT void emu_start(const Request& r) {
     launch.cluster[0] = c.cluster.x, launch.cluster[1] = c.cluster.y, launch.cluster[2] = c.cluster.z;
     launch.dynamic_shared = uint32_t(c.shared), launch.cooperative = c.cooperative;
     launch.threads = threads ? threads : 1, launch.views = uint32_t(seen.size()), launch.view = seen.data();
-    launch.code = (const void*)r.run, launch.lets_leave = 1;
+    launch.code = (const void*)r.run, launch.lets_leave = 1, launch.parent = std::exchange(parent, nullptr);
     open_memory(true);
 #ifdef EMU_CHECK
     host().running = r.name, launch.watched = 2;

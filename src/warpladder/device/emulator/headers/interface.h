@@ -89,6 +89,13 @@ struct View {
     mutable uint64_t stored;  // bytes that threads of a checked launch have stored, not by atomic operations
 };
 
+// Where a thread of a checked launch launches another kernel: what it and later ones of its block access from then on,
+// the other kernel may access at the same time.
+struct Parent {
+    const char* kernel;
+    uint32_t stamp, thread, block, threads, epoch, clock;
+};
+
 struct Launch {
     void (*kernel)(void** arguments);
     void** arguments;
@@ -103,6 +110,7 @@ struct Launch {
     // 1 if a thread has written to global memory, 2 if one has printed; set by a checked launch alone
     mutable uint32_t effects;
     uint32_t lets_leave;  // 1 if a barrier does not wait for threads that have left the kernel, as on a GPU
+    const Parent* parent; // of a launch by a kernel that is checked, or null
 };
 
 // A tensor map, passed to a kernel by value: the matrix, and the size of its tiles.

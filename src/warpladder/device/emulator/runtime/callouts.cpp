@@ -28,11 +28,17 @@ static void in_step(void* p) {
 static void access(void* address, size_t size, bool write, const void* code) {
     checker.access(address, size, write, 0, code);
 }
-template <unsigned size> EMU_INLINE void read(void* address, const void* code) {
+template <unsigned size> [[gnu::noinline]] static void reads_first(void* address, const void* code) {
 #ifndef EMU_COUNT
     if (checker.reads_quickly<size>(uintptr_t(address), code)) return;
 #endif
     checker.access(address, size, false, 0, code);
+}
+template <unsigned size> EMU_INLINE void read(void* address, const void* code) {
+#ifndef EMU_COUNT
+    if (checker.reads_again<size>(uintptr_t(address), code)) return;
+#endif
+    reads_first<size>(address, code);
 }
 template <unsigned size> EMU_INLINE void write(void* address, const void* code) {
 #ifndef EMU_COUNT

@@ -44,12 +44,15 @@ void Checker::begin(Run& run) {
 #ifdef EMU_COUNT
     counter.begin();
 #endif
+    parent_ = launch.parent ? *launch.parent : Parent{"", NO_STAMP, 0, 0, 0, 0, 0};
     threads_per_block_ = run.block.x * run.block.y * run.block.z;
     views_.clear();
     sync_points_.clear();
     lanes_.clear();
     std::fill_n(near_, PLACES, Near{});
     launch_stamp_ = begun_ = ++stamp_;
+    launch_moment_ = moments_ += MOMENT;
+    has_unordered_blocks_ = true;
     for (unsigned i = 0; i < launch.views; ++i) {
         const View& view = launch.view[i];
         Region region;
@@ -107,11 +110,11 @@ void Checker::begin(Block& block) {
     report_unread(true);
     block.clocks.epoch = 0;
     block.clocks.stamp = ++stamp_;
+    passes(block.clocks);
     block.clocks.known = block.clocks.passed = block.clocks.fenced = nullptr;
     block.clocks.learned.clear();
     block.clocks.fencing.clear();
     block.clocks.threads.assign(block.count, {});
-    reader_.thread = nullptr;
 }
 
 bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared, bool is_read) {
@@ -141,9 +144,11 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
     for (uintptr_t at = address & ~uintptr_t(grain - 1); at < end; at += grain) {
         Cell& cell = (*region.cells)[at];
         if (cell.stamp != stamp) {
+            if (cell.stamp == parent_.stamp) after_launch(me, region, at, cell, now, write);
             cell = Cell{};
             cell.stamp = stamp;
         }
+        region.cells->settled(at) = 0;
         unsigned bytes = every;
         if (at < address) bytes &= every << (address - at);
         if (at + grain > end) bytes &= every >> (at + grain - end);
@@ -217,6 +222,7 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
             cell = Cell{};
             cell.stamp = stamp;
         }
+        region->cells->settled(at) = 0;
         if (cell.write.atomic == UNDER_WAY || cell.write.atomic == TILE) {
             unfinished(me, *region, at, cell.write, now, "reads");
             continue;
@@ -286,7 +292,8 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     Near& last = near(uintptr_t(code_address));
     Region* region = last.holds(address) ? last.region : find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
-    last = {region->low, region->high - region->low, region->cells->origin(), region->cells->grain(), region};
+    last = {region->low, region->high - region->low, region->cells->origin(),
+        region->cells->settled_origin(), region->cells->grain(), region};
     if (region->view) {  // an atomic change returns what was there
         region->view->touched |= (write ? 2 : 1) | (write && atomic ? 1 : 0) | (atomic == 3 || atomic == 4 ? 4 : 0);
         if (write && !atomic) region->view->stored += size;

@@ -43,8 +43,10 @@ class Checker {
     void grid_barrier();
     void sync_warp(Block& block, unsigned first, unsigned lanes);
     void fence(Thread& me, int scope);
+    Parent launches(Thread& me);
 
     void access(const void* address, size_t size, bool write, int atomic, const void* code);
+    template <unsigned size> bool reads_again(uintptr_t address, const void* code);
     template <unsigned size> bool reads_quickly(uintptr_t address, const void* code);
     template <unsigned size> bool writes_quickly(uintptr_t address, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
@@ -79,6 +81,9 @@ class Checker {
 
   private:
     template <unsigned size> const Near* usual(uintptr_t address, const void* code);
+    void passes(Clocks& clocks);
+    void orders_blocks();
+    void settle(const Cell& cell, bool shared, uint64_t& settled);
     void put(Access& to, const void* code, uint8_t bytes);
     Allocation* holding(uintptr_t address);
     unsigned char* marks(uintptr_t address, size_t& bytes);
@@ -96,6 +101,7 @@ class Checker {
     void unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now,
         const char* is);
     void report_unread(bool shared_only);
+    void after_launch(Thread& me, Region& region, uintptr_t address, const Cell& cell, const Access& now, bool write);
     void left(Thread& me, Region& region, uintptr_t address, bool write, uint32_t code);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
     [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);
@@ -104,7 +110,9 @@ class Checker {
     std::string thread_name(uint32_t thread);
     std::string element(const Region& region, uintptr_t address);
 
+    static constexpr uint32_t NO_STAMP = ~0u;
     Run* run_ = nullptr;
+    Parent parent_{};
     std::vector<Region> views_;
     Region module_;
     // Arrays of the last accesses, by place in the code: one place mostly accesses one array.
@@ -112,13 +120,17 @@ class Checker {
     Near near_[PLACES];
     Near& near(uintptr_t code) { return near_[(code ^ code >> 6) % PLACES]; }
     uint32_t engines_ = 0;
+    static constexpr uint64_t MOMENT = 64;  // more than a block has warps, which count on from it
+    uint64_t moments_ = 0, launch_moment_ = 0;
+    bool has_unordered_blocks_ = true;  // so far in this launch
     uint32_t stamp_ = 0, launch_stamp_ = 0, begun_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
-    struct Reader {  // the thread of the last quick read
+    struct Reader {  // the thread of the last quick read, null if anything has passed since
         const Thread* thread = nullptr;
         ThreadClock* mine;
         const Clocks* clocks;
         uint32_t number, first;  // of the thread and of the first one of its block
+        uint64_t moment, its_warp;  // of the block
         bool is_alone;           // its block is in no cluster
         void become(Thread& me);
     } reader_;

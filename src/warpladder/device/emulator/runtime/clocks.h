@@ -73,6 +73,7 @@ struct ThreadClock {
 
 struct Clocks {
     uint32_t epoch = 0, stamp = 0;
+    uint64_t moment = 0;  // another one after each barrier, fence and __syncwarp() of any of the block's threads
     Known known, passed;  // of all of the block's threads
     std::vector<ThreadClock> threads;
     // released by fences before the block's last barrier: any of its threads may pass it on

@@ -54,8 +54,29 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     bool stores = !earlier.atomic && !now.atomic && !strcmp(was, "write") && !strcmp(is, "write");
     bool reads = earlier.atomic && earlier.atomic <= 3 && !now.atomic && !strcmp(is, "read");
     if (stores) undecided(std::move(report), address, earlier, now);
-    else if (reads) guesses_.push_back({std::move(report), address, now.thread});
+    else if (reads) guesses_.push_back({std::move(report), address, now.thread}), reader_.thread = nullptr;
     else worker_here->warn(report);
+}
+
+// The first access of a launched kernel to what its parent may access at the same time: a thread that has launched it,
+// or one of the same block after a barrier.
+void Checker::after_launch(Thread& me, Region& region, uintptr_t address, const Cell& cell, const Access& now,
+    bool write) {
+    auto is_later = [&](const Access& access) {
+        return access.thread && access.thread < ENGINES && (access.thread - 1) / parent_.threads == parent_.block
+            && (access.epoch > parent_.epoch || (access.thread == parent_.thread && access.epoch == parent_.epoch
+                && access.clock >= parent_.clock));
+    };
+    for (const Access* access : {&cell.write, &cell.read[0], &cell.read[1]}) {
+        const bool wrote = access == &cell.write;
+        if ((!wrote && !write) || !is_later(*access)) continue;
+        Report report = report_of(me, "child kernel", std::string("kernel ") + parent_.kernel + (wrote ? " writes "
+            : " reads ") + element(region, address) + " at {1} after it has launched kernel " + run_->launch.name
+            + ", which " + (write ? "writes" : "reads") + " it at {0}: that kernel may run at any time up to the end "
+            "of the one that launches it, in which nothing waits for it", region.name);
+        report.places = {in_code(*run_, now.code), in_code(*run_, access->code)};
+        return worker_here->warn(report);
+    }
 }
 
 // An access to the target of a copy that has not arrived.

@@ -26,7 +26,7 @@ void Checker::compares(Thread& me, const void* pointer, size_t size) {
     if (!region || address + size > region->high) return;
     for (uintptr_t at = address; at < address + size; at += region->cells->grain())
         for (Access& read : (*region->cells)[at].read)
-            if (read.thread == number && !read.atomic) read = {};
+            if (read.thread == number && !read.atomic) read = {}, region->cells->settled(at) = 0;
 }
 
 }  // namespace emu

@@ -19,6 +19,19 @@ void Checker::barrier(Block& block) {
     }
     clocks.fencing.clear();
     ++clocks.epoch;
+    passes(clocks);
+}
+
+// A new moment: what is read from now on is not what was read before.
+void Checker::passes(Clocks& clocks) {
+    clocks.moment = moments_ += MOMENT;
+    reader_.thread = nullptr;
+}
+
+// From here on an access of one block may be known to another one.
+void Checker::orders_blocks() {
+    has_unordered_blocks_ = false;
+    launch_moment_ = moments_ += MOMENT;
 }
 
 // Adds the knowledge of a thread at its last fence.
@@ -36,6 +49,7 @@ void Checker::publish(Known& released, Block& block, uint32_t thread) {
 }
 
 void Checker::cluster_barrier(Cluster& cluster) {
+    orders_blocks();
     auto all = std::make_shared<Knowledge>();
     for (Block* block : cluster.blocks) {
         barrier(*block);
@@ -49,6 +63,7 @@ void Checker::cluster_barrier(Cluster& cluster) {
 // was written, and blocks of a cluster reach each other's: every block learns of all.
 void Checker::grid_barrier() {
     launch_stamp_ = ++stamp_;
+    orders_blocks();
     auto all = std::make_shared<Knowledge>();
     for (size_t i = 0; i < worker_here->resident; ++i) {
         Block& block = *worker_here->blocks[i];
@@ -72,6 +87,7 @@ ThreadClock& Checker::clock(Thread& me) {
 
 void Checker::sync_warp(Block& block, unsigned first, unsigned lanes) {
     uint32_t seen[32] = {};
+    passes(block.clocks);
     for (unsigned left = lanes; left; left &= left - 1) {
         unsigned lane = unsigned(__builtin_ctz(left));
         ThreadClock& mine = clock(block.threads[first + lane]);
@@ -97,6 +113,8 @@ void Checker::sync_warp(Block& block, unsigned first, unsigned lanes) {
 void Checker::fence(Thread& me, int scope) {
     ThreadClock& mine = clock(me);
     ++mine.clock;
+    passes(block_of(me).clocks);
+    if (scope > 0) orders_blocks();
     mine.fence.scope = scope;
     mine.fence.moment = {mine.epoch, mine.clock};
     mine.fence.known = mine.known;
@@ -104,6 +122,16 @@ void Checker::fence(Thread& me, int scope) {
     memcpy(mine.fence.seen, mine.seen, sizeof mine.seen);
     if (!mine.fenced) block_of(me).clocks.fencing.push_back(me.linear);
     mine.fenced = true;
+}
+
+// The kernel that a thread launches knows what the thread has done so far.
+Parent Checker::launches(Thread& me) {
+    ThreadClock& mine = clock(me);
+    Block& block = block_of(me);
+    ++mine.clock;
+    passes(block.clocks);
+    orders_blocks();
+    return {"", launch_stamp_, number_of(me), block.linear, threads_per_block_, mine.epoch, mine.clock};
 }
 
 // An atomic operation: a write releases the knowledge of the last fence, a read acquires it.
@@ -135,6 +163,8 @@ void Checker::release(Thread& me, Known& released) {
     ThreadClock& mine = clock(me);
     ThreadClock::Fence kept = mine.fence;
     ++mine.clock;
+    passes(block.clocks);
+    orders_blocks();
     mine.fence.scope = 0;
     mine.fence.moment = {mine.epoch, mine.clock};
     mine.fence.known = mine.known;

@@ -91,6 +91,13 @@ EMU_EXPORT int emu_launch(Launch* launch) {
     return 1;
 }
 
+// Notes that the thread that runs launches a kernel; stamp: ~0 if nothing is checked.
+EMU_EXPORT void emu_launches([[maybe_unused]] Parent* parent) {
+#ifdef EMU_CHECK
+    *parent = checker.launches(self());
+#endif
+}
+
 EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address)) { emu::explain = explain; }
 
 EMU_EXPORT void emu_free_reports(Launch* launch) {

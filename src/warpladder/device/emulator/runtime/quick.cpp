@@ -11,6 +11,42 @@ void Checker::Reader::become(Thread& me) {
     Block& block = block_of(me);
     thread = &me, mine = &block.clocks.threads[me.linear], clocks = &block.clocks;
     number = number_of(me), first = number - me.linear, is_alone = block.group->blocks.size() == 1;
+    moment = clocks->moment, its_warp = moment + 1 + me.linear / 32;
+}
+
+// A read of what two other threads have read since anything passed that could order a write after them: a third reader
+// is not remembered. Of two in one warp a writer of that warp may be one, so readers of other warps go on.
+template <unsigned size> EMU_INLINE bool Checker::reads_again(uintptr_t address, const void* code) {
+    constexpr unsigned grain = size < 4 ? size : 4;
+    const Near& last = near(uintptr_t(code));
+    if (current != reader_.thread || !last.holds(address) || last.grain != grain || address % size
+        || address - last.low + size > last.bytes) return false;
+    const uint64_t* settled = reinterpret_cast<const uint64_t*>(last.settled + address / grain * sizeof(uint64_t));
+    auto is_settled = [&](uint64_t moment) {
+        return moment == reader_.moment || moment == reader_.its_warp || moment == launch_moment_; };
+    if constexpr (size <= 4) return is_settled(*settled);
+    for (unsigned i = 0; i < size / grain; ++i)
+        if (!is_settled(settled[i])) return false;
+    return true;
+}
+
+// Notes what two readers tell. Of other blocks: all, as long as nothing orders blocks. Of this block: nothing, if
+// the clock of one has gone on since.
+EMU_INLINE void Checker::settle(const Cell& cell, bool shared, uint64_t& settled) {
+    const Access &first = cell.read[0], &second = cell.read[1];
+    if (!second.thread || first.thread == second.thread || first.atomic || second.atomic
+        || (cell.write.thread && (!shared || cell.write.epoch >= reader_.mine->epoch))) return;
+    const uint32_t one = first.thread - reader_.first, other = second.thread - reader_.first;
+    const size_t count = reader_.clocks->threads.size();
+    if (one >= count || other >= count) {
+        if (has_unordered_blocks_ && (one >= count) != (other >= count)) settled = launch_moment_;
+        return;
+    }
+    for (const auto& [read, thread] : {std::pair{&first, one}, {&second, other}}) {
+        const ThreadClock& its = reader_.clocks->threads[thread];
+        if (read->epoch != reader_.mine->epoch || its.epoch != read->epoch || its.clock != read->clock) return;
+    }
+    settled = reader_.moment + (one / 32 == other / 32 ? 1 + one / 32 : 0);
 }
 
 // The array of an access that may be a usual one, or null.
@@ -44,10 +80,14 @@ template <unsigned size> EMU_INLINE bool Checker::writes_quickly(uintptr_t addre
     };
     for (uintptr_t at = address; at < address + size; at += grain) {
         Cell& cell = *reinterpret_cast<Cell*>(last->cells + at / grain * sizeof(Cell));
-        if (cell.stamp != stamp) cell = Cell{}, cell.stamp = stamp;
+        if (cell.stamp != stamp) {
+            if (cell.stamp == parent_.stamp) return false;
+            cell = Cell{}, cell.stamp = stamp;
+        }
         if (cell.write.atomic >= UNDER_WAY || !before(cell.write) || !before(cell.read[0]) || !before(cell.read[1]))
             return false;
         cell.written |= every;
+        region.cells->settled(at) = 0;
         cell.use &= uint8_t(~READ);
         put(cell.write, code, every);
     }
@@ -89,6 +129,7 @@ template <unsigned size> EMU_INLINE bool Checker::reads_quickly(uintptr_t addres
         if (is_own) put(first, code, every);
         else if (!second.thread || warp(number) != warp(first.thread) || warp(second.thread) == warp(first.thread))
             put(second, code, every);
+        settle(cell, region.shared, region.cells->settled(at));
     }
     if (region.view) region.view->touched |= 1;
     return true;

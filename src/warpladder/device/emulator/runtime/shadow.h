@@ -51,18 +51,25 @@ class Cells {
   public:
     // A cell for every `grain` bytes: 1, 2 or 4; 1 for any other number.
     Cells(uintptr_t low, size_t bytes, unsigned grain)
-        : shift_(grain == 4 ? 2 : grain == 2), first_(low >> shift_), memory_(((bytes >> shift_) + 2) * sizeof(Cell)),
-            cells_(static_cast<Cell*>(memory_.at())) {}
+        : shift_(grain == 4 ? 2 : grain == 2), first_(low >> shift_), count_((bytes >> shift_) + 2),
+            memory_(count_ * (sizeof(Cell) + sizeof(uint64_t))),
+            cells_(static_cast<Cell*>(memory_.at())), settled_(reinterpret_cast<uint64_t*>(cells_ + count_)) {}
     unsigned grain() const { return 1u << shift_; }
     Cell& operator[](uintptr_t address) const { return cells_[(address >> shift_) - first_]; }
+    // Moment in which further reads change nothing (quick.cpp); apart from the cells, which are too long to stay in the
+    // fastest cache.
+    uint64_t& settled(uintptr_t address) const { return settled_[(address >> shift_) - first_]; }
+    uintptr_t settled_origin() const { return uintptr_t(settled_) - first_ * sizeof(uint64_t); }
     // Address that the cell of address 0 would have.
     uintptr_t origin() const { return uintptr_t(cells_) - first_ * sizeof(Cell); }
 
   private:
     unsigned shift_;
     uintptr_t first_;
+    size_t count_;
     Lazy memory_;
     Cell* cells_;
+    uint64_t* settled_;
 };
 
 // An array: a kernel's argument, a __shared__ variable, or the module's own data.
@@ -80,7 +87,7 @@ struct Region {
 // An array where an access was a short time ago.
 struct Near {
     uintptr_t low = 0, bytes = 0;
-    uintptr_t cells = 0;  // address that the cell of address 0 would have
+    uintptr_t cells = 0, settled = 0;  // addresses that those of address 0 would have
     unsigned grain = 0;
     Region* region = nullptr;
     bool holds(uintptr_t address) const { return address - low < bytes; }

@@ -24,6 +24,7 @@ void Checker::undecided(Report report, uintptr_t address, const Access& earlier,
     Tie tie{std::move(report), address, uint8_t(earlier.bytes & now.bytes), {}, {earlier.code, now.code}};
     memcpy(tie.before, reinterpret_cast<void*>(address), sizeof tie.before);
     ties_.push_back(std::move(tie));
+    reader_.thread = nullptr;
 }
 
 void Checker::decide() {

@@ -3,6 +3,8 @@
 #pragma once
 #include "../../refused.h"
 
+extern "C++" {  // old copies of glut.h include it within extern "C"
+
 using GLenum = unsigned;
 using GLuint = unsigned;
 using GLbitfield = unsigned;
@@ -206,6 +208,10 @@ inline void* glXGetProcAddress(const GLubyte*) { return nullptr; }
 inline void* glXGetProcAddressARB(const GLubyte*) { return nullptr; }
 using PFNGLACTIVETEXTUREPROC = emu::Looked<void>;
 using PFNGLATTACHSHADERPROC = emu::Looked<void>;
+using PFNGLBINDBUFFERARBPROC = emu::Looked<void>;
+using PFNGLBUFFERDATAARBPROC = emu::Looked<void>;
+using PFNGLDELETEBUFFERSARBPROC = emu::Looked<void>;
+using PFNGLGENBUFFERSARBPROC = emu::Looked<void>;
 using PFNGLBINDBUFFERPROC = emu::Looked<void>;
 using PFNGLBINDFRAGDATALOCATIONEXTPROC = emu::Looked<void>;
 using PFNGLBINDFRAMEBUFFEREXTPROC = emu::Looked<void>;
@@ -259,3 +265,5 @@ using PFNGLUNIFORM4FVPROC = emu::Looked<void>;
 using PFNGLUNIFORMMATRIX4FVPROC = emu::Looked<void>;
 using PFNGLUNMAPBUFFERPROC = emu::Looked<GLboolean>;
 using PFNGLUSEPROGRAMPROC = emu::Looked<void>;
+
+}  // extern "C++"
