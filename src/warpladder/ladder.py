@@ -140,6 +140,10 @@ def read_options(rung: Rung, texts: list[str]) -> dict[str, Any]:
     return out
 
 
+#: Fastest rungs of a device, for those who give its name as a rung's.
+_OF_DEVICES = {"cpu": ["native"], "gpu": ["graph", "tensor"], "cuda": ["graph", "tensor"]}
+
+
 def _plain(name: str) -> Rung:
     """Rung of a name without options. Raises `RungError` for an unknown name."""
     if _own_op.is_own_op(name):
@@ -151,7 +155,8 @@ def _plain(name: str) -> Rung:
             return rung
     if os.path.isfile(f"{name}.py"):
         raise RungError(f"there is no rung {name!r}: did you mean the file, ./{name}.py?")
-    near = get_close_matches(str(name).lower(), _names())
+    lower = str(name).lower()
+    near = _OF_DEVICES.get(lower) or get_close_matches(lower, _names())
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise RungError(f"there is no rung {shown(name)}: {meant}'warpladder rungs' lists all")
 

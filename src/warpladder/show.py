@@ -1,4 +1,4 @@
-"""Small tables as plain text, for `repr`, and as HTML, for notebooks."""
+"""Small tables as plain text, for `repr`, and as HTML, for notebooks; and numbers as text."""
 
 from __future__ import annotations
 
@@ -45,6 +45,17 @@ def as_html(title: str, heads: Row, rows: Sequence[Row], total: Row | None = Non
 
 def _escaped(text: str) -> str:
     return html.escape(text).replace("\n", "<br>")
+
+
+def percent(share: float) -> str:
+    """Share from 0 to 1 as text, 97.93 %."""
+    return f"{100 * share:.2f} %"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Value as text with this many digits, and with all digits before the point: 0.8723, 50446, 1.2e-09."""
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < 1e15 else text
 
 
 def dims(shape: Sequence[int]) -> str:

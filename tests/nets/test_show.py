@@ -13,7 +13,7 @@ from climbs import example
 from runs import AUTOENCODER, CONFIG, MLP, data
 
 import warpladder as wl
-from warpladder.show import as_html, as_text
+from warpladder.show import as_html, as_text, number
 
 
 class Cells(HTMLParser):
@@ -126,6 +126,22 @@ def test_a_climbs_cell_has_every_figure_of_the_table():
     for rung in results.timed():
         assert rung.name in texts and rung.title in texts
     assert "is fastest" in texts[-1] and texts[-1].split(":")[0] in plain
+
+
+def test_numbers_have_all_digits_before_the_point():
+    assert [number(value) for value in (0.87234, 50446.2, 1.234e-9, float("inf"))] == [
+        "0.8723", "50446", "1.234e-09", "inf",
+    ]  # fmt: skip
+    assert number(12345678.9, 6) == "12345679"
+
+
+def test_a_warning_names_the_users_line():
+    weights = {"a.weight": np.zeros((10, 64)), "a.bias": np.zeros(10)}
+    layers = (wl.Flatten(), wl.Linear(out_features=10))
+    net = wl.Net("n", (1, 8, 8), layers, wl.CrossEntropyLoss())
+    with pytest.warns(UserWarning, match="names are matched") as found:
+        wl.Model.from_state_dict(net, weights)
+    assert {warning.filename for warning in found} == {__file__}
 
 
 def test_text_and_html_of_a_small_table():

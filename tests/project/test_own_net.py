@@ -173,6 +173,7 @@ PYTHON = {
     "an import that is not there": ("import no_such_module", "a.py, line 1: ModuleNotFoundError"),
     "an end of its own": ("raise SystemExit(3)", "a.py, line 1: SystemExit: 3"),
     "no net": ("model = 1", "a.py: no net"),
+    "a net of another name": (NET + "mine = wl.Net('x', (64,), layers[1:], wl.MSELoss())", "here 'mine' is a Net: call it net"),
     "a net that is none": ("net = [1, 2]", "a.py: net wants to be a warpladder.Net"),
     "a function that gives nothing": ("def net(in_shape):\n    pass", "does it return the net?"),
     "a function that fails": ("def net(in_shape):\n    return 1 / 0", "a.py, line 2: ZeroDivisionError: division by zero"),
@@ -273,6 +274,7 @@ WRONG = {
         ["train", "own", *SMALL],
         "'own' is not one of 'softmax', 'mlp', 'mlp10', 'cnn', 'autoencoder'; did you mean the file, --net own.toml?",
     ),
+    "a data set for a net": (["train", "mnist"], "if mnist holds the data, write a net before it: mlp --data mnist"),
     "a folder": (["train", "--net", "./", *SMALL], "./: is a folder"),
     "a file of another kind": (
         ["train", "--net", "./own.json", *SMALL],

@@ -38,12 +38,12 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "classes in words": (lambda: wl.nets.mlp((1, 8, 8), "10"), "out_features='10'"),
     "no classes": (lambda: wl.nets.mlp((1, 8, 8), 0), "at least 1"),
     # settings
-    "PyTorch's name of the rate": (lambda: wl.TrainConfig(lr=0.1), "TrainConfig has no lr; it has epochs, batch_size, optimizer"),
+    "PyTorch's name of the rate": (lambda: wl.TrainConfig(lr=0.1), "TrainConfig has no lr: did you mean learning_rate?; it has epochs, batch_size, optimizer"),
     "epochs in words": (lambda: wl.TrainConfig(epochs="5"), "epochs wants a whole number"),
     "the rate first": (lambda: wl.TrainConfig(0.1, 64), "epochs wants a whole number of at least 0, got 0.1"),
     "a batch in words": (lambda: wl.TrainConfig(batch_size="full"), "batch_size wants"),
     "no rate": (lambda: wl.SGD(None), "learning_rate wants a finite number"),
-    "PyTorch's name of Adam's rate": (lambda: wl.Adam(lr=0.1), "Adam has no lr; it has learning_rate, betas, eps, weight_decay"),
+    "PyTorch's name of Adam's rate": (lambda: wl.Adam(lr=0.1), "Adam has no lr: did you mean learning_rate?; it has learning_rate, betas, eps, weight_decay"),
     "a momentum for Adam": (lambda: wl.TrainConfig(optimizer=wl.Adam(), momentum=0.9), "Adam has no momentum; it has learning_rate, betas"),
     "a rate next to Adam's own": (lambda: wl.TrainConfig(optimizer=wl.Adam(1e-3), learning_rate=0.1), "learning_rate stands next to an optimizer that has its own"),
     "a rate next to plain SGD": (lambda: wl.TrainConfig(optimizer=wl.SGD(0.2), learning_rate=0.1, momentum=0.9), "write it there, as optimizer=wl.SGD("),
@@ -58,6 +58,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     # calls
     "no net": (lambda: wl.train(), "train: missing a required argument: 'net'; it takes net, data, config, rung"),
     "settings of training to train": (lambda: wl.train("mlp", "digits", epochs=5), "train has no argument epochs, which is a setting of wl.TrainConfig(...)"),
+    "a device for train": (lambda: wl.train("mlp", "digits", device="cuda"), "train has no argument device, for the rung decides"),
+    "a device for a rung": (lambda: wl.train("mlp", "digits", rung="cuda"), "there is no rung 'cuda': did you mean 'graph' or 'tensor'?"),
     "a misspelt argument": (lambda: wl.train("mlp", "digits", checkpiont="a"), "train has no argument checkpiont: did you mean checkpoint?"),
     "too many for train": (lambda: wl.train("mlp", "digits", None, "numpy"), "train was given too many arguments by place: write their names"),
     "rung for rungs": (lambda: wl.climb("mlp", "digits", None, rung="numpy"), "climb has no argument rung: did you mean rungs?"),

@@ -79,6 +79,8 @@ def test_a_long_name_is_folded_between_its_words():
     )
     text = shown(example(rungs=rungs), 80)
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    dotted = shown(example(rungs=(replace(last, name="linear.forward=linear_forward.cu:device=emulated"),)), 80)
+    assert "\n forward= " in dotted and "\n forward.cu " in dotted
     assert "\n channels-last " in text and "\n threads_ " in text and "\n endless " in text
 
 

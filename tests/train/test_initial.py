@@ -12,7 +12,7 @@ import warpladder as wl
 from warpladder.checkpoint import load
 from warpladder.checkpoint.document import from_document, to_document
 from warpladder.cli import main
-from warpladder.config import FEATURES, INITIAL
+from warpladder.config import FEATURES, INITIAL, RECIPES, recipe
 from warpladder.data import Dataset
 from warpladder.errors import ConfigError
 from warpladder.nets.params import initial, views
@@ -56,6 +56,7 @@ def test_uniform_rules_fill_their_range(rule, bounds):
 def test_samples_choose_the_rule_unless_it_is_named():
     assert resolve_task(RunRequest("mlp", "digits")).config.initial == "he"
     assert resolve_task(RunRequest("mlp", features())).config == FEATURES.but(initial="pytorch")
+    assert recipe("cnn", "photos", (3, 24, 24)) == FEATURES and recipe("cnn", "mnist", (1, 28, 28)) == RECIPES["cnn"]
     for rule in INITIAL:
         for data in ("digits", features()):
             task = resolve_task(RunRequest("mlp", data, SHORT.but(initial=rule)))

@@ -22,7 +22,7 @@ from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, data, facts, hooked
 
 import warpladder as wl
 from warpladder.checkpoint import load
-from warpladder.config import RECIPES, TrainConfig
+from warpladder.config import FEATURES, RECIPES, TrainConfig
 from warpladder.data.dataset import Dataset, pixels
 from warpladder.data.order import Order
 from warpladder.errors import ArgumentError, CheckpointError, ConfigError, DataError, OutOfMemoryError, RungError
@@ -157,10 +157,11 @@ def test_runs_repeat_bit_for_bit(rung):
 
 
 def test_nets_train_by_their_recipe_where_no_settings_are_given():
-    small = data(valid=0)
+    small = data(valid=0).but(name="arrays")
     net = wl.nets.mlp10(small.in_shape, 3)
     assert train(net, small).config == RECIPES["mlp10"].but(initial="he")
     assert train(MLP, small).config == TrainConfig(initial="he")
+    assert train(net, small.but(name="photos")).config == FEATURES.but(initial="he")
 
 
 def test_no_epochs_score_the_initial_weights():

@@ -11,6 +11,7 @@ from ..config import TrainConfig
 from ..data.labels import ClassValue
 from ..data.tables.encoding import TableEncoding
 from ..nets import Net, Shape
+from ..show import number, percent
 from .plan import NetPlan
 
 
@@ -27,6 +28,15 @@ class Score:
     accuracy: float | None
     r2: float | None = None
     mae: float | None = None
+
+    def described(self) -> str:
+        """Figures as text: loss 0.131, R2 0.8723, MAE 50446."""
+        found = [f"loss {number(self.loss)}"]
+        found += [] if self.accuracy is None else [f"accuracy {percent(self.accuracy)}"]
+        found += [
+            f"{name} {number(value)}" for name, value in (("R2", self.r2), ("MAE", self.mae)) if value is not None
+        ]
+        return ", ".join(found)
 
 
 @dataclass(frozen=True)

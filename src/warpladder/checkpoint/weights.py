@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..errors import CheckpointError
 from ..errors.arguments import listed
+from ..errors.warning import warn
 from ..nets import Linear, Net, Shape, hidden_option, with_hidden
 from ..nets.params import tensor_shapes
 from .codec import decode, unpack
@@ -78,7 +78,7 @@ def flat_weights(
             )
         pairs = dict.fromkeys((theirs.rpartition(".")[0], ours.rpartition(".")[0]) for ours, theirs in matches.items())
         shown = listed(f"{theirs} is layer {ours}" for theirs, ours in pairs)
-        warnings.warn(f"{source!r}: names are matched by shapes: {shown}", stacklevel=2)
+        warn(f"{source!r}: names are matched by shapes: {shown}")
         given = {ours: given[theirs] for ours, theirs in matches.items()}
     parts, rounds = [], False
     for name, shape in shapes.items():
@@ -97,7 +97,7 @@ def flat_weights(
         rounds = rounds or (array.dtype.itemsize > values.itemsize and not np.array_equal(values, array.ravel()))
         parts.append(values)
     if rounds:
-        warnings.warn(f"{source!r} holds numbers finer than {dtype}: they are rounded to it", stacklevel=2)
+        warn(f"{source!r} holds numbers finer than {dtype}: they are rounded to it")
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
 

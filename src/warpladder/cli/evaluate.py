@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ConfigError, DataError
-from .shared.console import console, percent
+from ..show import number, percent
+from .shared.console import console
 from .shared.net_argument import bring, net_file_option
 from .shared.options import computing_rung_option, data_options
 from .shared.request import load_requested
@@ -59,13 +60,8 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
         start = perf_counter()
         found = score(trainer, data.test_x, data.test_y, data.scale, units=target_units(data))
         seconds = perf_counter() - start
-    accuracy = "" if found.accuracy is None else f", accuracy {percent(found.accuracy)}"
-    accuracy += "".join(
-        f", {name} {value:.4g}" for name, value in (("R2", found.r2), ("MAE", found.mae)) if value is not None
-    )
     click.echo(
-        f"{trained.net.name} on {data.name}: loss {found.loss:.4g}{accuracy}, {len(data.test_x):,} samples "
-        f"in {seconds:.3g} s"
+        f"{trained.net.name} on {data.name}: {found.described()}, {len(data.test_x):,} samples in {seconds:.3g} s"
     )
 
 
@@ -84,7 +80,7 @@ def _show_targets(trainer: Trainer, data: Dataset) -> None:
     assert units is not None
     for i, target in enumerate(data.table.targets):
         r2, mae = regression_scores(out[:, i : i + 1], data.test_y[:, i : i + 1], units[i : i + 1])
-        found = [f"{name} {value:.4g}" for name, value in (("R2", r2), ("MAE", mae)) if value is not None]
+        found = [f"{name} {number(value)}" for name, value in (("R2", r2), ("MAE", mae)) if value is not None]
         click.echo(f"{target.name}: {', '.join(found)}")
 
 

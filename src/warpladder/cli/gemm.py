@@ -80,6 +80,8 @@ def gemm(
     timed = [row for row in found if isinstance(row, Timed)]
     for name in dict.fromkeys(row.precision for row in timed):
         _show(TITLES[name], [row for row in timed if row.precision == name])
+    if device is not None:
+        click.echo("The kernels ran on the CPU: their errors hold on a GPU too, their times do not.")
     for row in found:
         if isinstance(row, Skipped):
             click.echo(f"Left out: {row.level} in {row.precision} at {row.size}, which {row.reason}")
@@ -97,17 +99,21 @@ def _show(title: str, rows: list[Timed]) -> None:
     ideas = {level.name: level.idea for levels in BY_PRECISION.values() for level in levels}
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("level", no_wrap=True)
-    for head in ("N", "ms", "TFLOP/s", "predicted", "of peak", "of cuBLAS", "error"):
+    is_emulated = not any(_share(row.measured) for row in rows)
+    columns = {
+        "N": [str(row.size) for row in rows],
+        "ms": [f"{row.seconds * 1e3:.3f}" for row in rows],
+        "TFLOP/s": ["" if is_emulated else f"{row.flops_per_second / 1e12:.2f}" for row in rows],
+        "predicted": [_share(row.predicted) for row in rows],
+        "of peak": [_share(row.measured) for row in rows],
+        "of cuBLAS": [_share(row.of_cublas) for row in rows],
+        "error": ["" if row.error != row.error else f"{row.error:.1e}" for row in rows],
+    }
+    columns = {head: cells for head, cells in columns.items() if any(cells)}
+    for head in columns:
         table.add_column(head, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row.level,
-            str(row.size),
-            f"{row.seconds * 1e3:.3f}",
-            f"{row.flops_per_second / 1e12:.2f}",
-            *map(_share, (row.predicted, row.measured, row.of_cublas)),
-            "" if row.error != row.error else f"{row.error:.1e}",
-        )
+    for row, *cells in zip(rows, *columns.values(), strict=True):
+        table.add_row(row.level, *cells)
     console().print(table)
     for level in dict.fromkeys(row.level for row in rows if row.level in ideas):
         click.echo(f"  {level:17} {ideas[level]}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..show import number
 from .shared.files import check_place, write
 from .shared.net_argument import bring, net_file_option
 from .shared.options import computing_rung_option, overwrite_option
@@ -166,7 +167,7 @@ def _print_targets(model: Run, outputs: np.ndarray) -> None:
     out = csv.writer(sys.stdout, lineterminator="\n")
     if rows.shape[1] > 1:
         out.writerow(range(rows.shape[1]) if table is None else table.learnt)
-    out.writerows([f"{float(value):.6g}" for value in row] for row in rows.tolist())
+    out.writerows([number(float(value), 6) for value in row] for row in rows.tolist())
 
 
 def _named(names: list[str], rows: list[list[str]]) -> list[list[str]]:

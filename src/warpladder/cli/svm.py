@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ConfigError
-from .shared.console import console, percent
+from ..show import percent
+from .shared.console import console
 from .shared.files import again, check_place, command, fresh_folder, write
 from .shared.options import limit_options, out_option, overwrite_option, place_options, progress_option, rung_option
 from .shared.progress import shown, stoppable

@@ -14,7 +14,8 @@ import click
 
 from ..errors import Stopped, UnsavedError
 from ..results.report.terminal import curve
-from .shared.console import console, percent
+from ..show import percent
+from .shared.console import console
 from .shared.events import event_log
 from .shared.files import again, as_file_name, command, fresh_folder
 from .shared.net_argument import net_argument
@@ -215,14 +216,8 @@ def _show(run: Run, samples: int) -> None:
     drawn = "" if run.config.initial is None else f"; initial weights: {run.config.initial}"
     rate = run.config.schedule.described()
     click.echo(f"Optimizer: {run.config.optimizer.described()}; learning rate: {rate}{drawn}")
-    if run.test_loss is not None:
-        accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
-        test = run.checkpoint.test
-        assert test is not None
-        more = "".join(
-            f", {name} {value:.4g}" for name, value in (("R2", test.r2), ("MAE", test.mae)) if value is not None
-        )
-        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}{more}, {samples:,} samples")
+    if (test := run.checkpoint.test) is not None:
+        click.echo(f"Test: {test.described()}, {samples:,} samples")
 
 
 @contextmanager

@@ -309,19 +309,23 @@ DIGITS = {
 }
 
 
-#: Settings of every net where samples are rows of features, as a table's.
+#: Settings of every net where samples are rows of features, as a table's, or images in a user's files.
 FEATURES = TrainConfig(epochs=20, batch_size=32, optimizer=Adam(1e-3))
+
+#: Data sets of images with the reports' settings; "" and "arrays" are arrays in memory.
+REPORTED = ("", "arrays", "mnist", "fashion", "cifar10", "csv")
 
 
 def recipe(net: str, data: str = "", in_shape: Shape = ()) -> TrainConfig:
-    """Settings for the net of this name: for rows of features `FEATURES`, on the digits those made for them, else those
-    of its report; for any other net `TrainConfig()`.
+    """Settings for the net of this name: for rows of features and for images in a user's files `FEATURES`, on the
+    digits those made for them, else those of its report; for any other net `TrainConfig()`.
 
-    in_shape : shape of one sample; rows of features have one size.
+    data : name of the data set, or a file or folder. in_shape : shape of one sample, (features,) or that of an image.
     """
-    if len(in_shape) == 1:
-        return FEATURES
-    return (DIGITS if isinstance(data, str) and data == "digits" else RECIPES).get(net, TrainConfig())
+    if isinstance(data, str) and data == "digits" and len(in_shape) != 1:
+        return DIGITS.get(net, TrainConfig())
+    is_own = isinstance(data, str) and data not in REPORTED
+    return FEATURES if is_own or len(in_shape) == 1 else RECIPES.get(net, TrainConfig())
 
 
 def initial_for(in_shape: Shape) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
@@ -52,8 +52,9 @@ class ByName(type):
             takes = [*known, *getattr(cls, "short", ())]
             if beyond := [name for name in settings if name not in takes]:
                 sizes = _inferred(known) if any(name.startswith("in_") for name in beyond) else ""
+                meant = sizes or _meant(beyond[0], takes)
                 raise ArgumentError(
-                    f"{cls.__name__} has no {', '.join(beyond)}{sizes}; it has {', '.join(takes) or 'no settings'}"
+                    f"{cls.__name__} has no {', '.join(beyond)}{meant}; it has {', '.join(takes) or 'no settings'}"
                 )
             if lacking := [name for name in needed if name not in settings and name not in by_place[: len(places)]]:
                 raise ArgumentError(f"{cls.__name__} wants {' and '.join(lacking)}: {form}")
@@ -62,6 +63,20 @@ class ByName(type):
 
 def _inferred(known: dict[str, bool]) -> str:
     return ", for input sizes are inferred" if any(name.startswith("out_") for name in known) else ""
+
+
+#: Settings by the names that PyTorch, Keras and scikit-learn give them.
+_ELSEWHERE = {
+    "lr": "learning_rate", "learning_rate_init": "learning_rate", "n_epochs": "epochs", "num_epochs": "epochs",
+    "max_iter": "epochs", "random_state": "seed", "alpha": "weight_decay", "epsilon": "eps", "patience":
+    "early_stopping", "kernel": "kernel_size", "bs": "batch_size",
+}  # fmt: skip
+
+
+def _meant(name: str, takes: Sequence[str]) -> str:
+    """Suggestion of the setting that an unknown name means, or ""."""
+    near = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in takes else get_close_matches(name, takes, 1)
+    return f": did you mean {near[0]}?" if near else ""
 
 
 def wanted(name: str, value: Any, kind: type | tuple[type, ...], form: str) -> None:
@@ -133,4 +148,4 @@ def called_by_name(function: Callable[P, T]) -> Callable[P, T]:
 _SETTINGS = dict.fromkeys(
     ("epochs", "batch_size", "learning_rate", "lr", "seed", "optimizer", "schedule", "momentum", "shuffle"),
     ", which is a setting of wl.TrainConfig(...)",
-)
+) | {"device": ", for the rung decides: rung='graph' is a GPU's"}

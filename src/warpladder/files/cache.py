@@ -11,13 +11,13 @@ import os
 import shutil
 import tempfile
 import time
-import warnings
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from ..errors.warning import warn
 from .atomic import write_atomically
 
 HOUR = 3600
@@ -118,7 +118,7 @@ class Cache:
         message = f"{self.contents} cannot be stored in {folder} ({reason}): {self.consequence}"
         if message not in _warned:
             _warned.add(message)
-            warnings.warn(message, stacklevel=3)
+            warn(message)
 
 
 _warned: set[str] = set()

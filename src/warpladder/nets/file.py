@@ -184,9 +184,10 @@ def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: 
     module = run_file(path, NetError)
     key = next((key for key in ("net", "build", "MODEL") if hasattr(module, key)), None)
     if key is None:
+        other = next((key for key, value in vars(module).items() if isinstance(value, Net)), None)
         raise NetError(
             f"{name}: no net: name a warpladder.Net, or a function of in_shape that returns one, 'net', or a "
-            "torch.nn.Sequential 'MODEL'"
+            f"torch.nn.Sequential 'MODEL'{f'; here {other!r} is a Net: call it net' if other else ''}"
         )
     if key == "MODEL":
         try:

@@ -7,13 +7,13 @@ warpladder with PyTorch's name is read without new code, unless its settings hav
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
 from ..errors import ArgumentError, NetError
 from ..errors.arguments import kind_of, listed, shown
+from ..errors.warning import warn
 from .layers import OWN, Layer, Shape
 from .losses import LOSSES, CrossEntropyLoss, Loss, MSELoss
 from .net import Net, checked_in_shape
@@ -202,7 +202,9 @@ def _loss(loss: Any) -> Loss | None:
         return cast("Loss | None", loss)
     kind: Callable[..., Loss] | None = LOSSES.get(type(loss).__name__)
     if kind is None:
-        raise NetError(f"there is no loss {kind_of(loss)}; there are {', '.join(LOSSES)}")
+        raise NetError(
+            f"loss wants a loss of warpladder or torch.nn, got {kind_of(loss)}; there are {', '.join(LOSSES)}"
+        )
     if getattr(loss, "reduction", "mean") != "mean":
         raise NetError(f"{type(loss).__name__} has reduction={loss.reduction!r}: losses here are means")
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
@@ -231,10 +233,9 @@ def _warn_of_frozen(module: Any) -> None:
     frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
     if frozen:
         has = "has" if len(frozen) == 1 else "have"
-        warnings.warn(
+        warn(
             f"{listed(frozen)} {has} requires_grad=False, which layers here lack: predictions are the same, but "
-            "training changes every parameter",
-            stacklevel=5,
+            "training changes every parameter"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from ..checkpoint import EpochLog, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors.arguments import called_by_name, wanted
+from ..errors.warning import warn
 from ..nets import CrossEntropyLoss, Net
 from ..ops.jit.compile_time import compiling
 from ..rungs.base import Rung
@@ -94,7 +94,7 @@ def train(
     given = weights.state_dict() if isinstance(weights, Model) else weights
     run = resolve(RunRequest(net, data, config, rung=rung, resume=resume, weights=given))
     for sentence in run.advice:
-        warnings.warn(sentence, stacklevel=3)
+        warn(sentence)
     return train_run(run, saving, progress, each_epoch)
 
 

@@ -196,10 +196,22 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
         options: dict[str, Any] = {"standardize": True, **data.options} if standardize else dict(data.options)
         return load_data(data.name, seed=seed, **options)
     if not isinstance(data, Dataset):
+        form = (
+            "wl.data.table(frame, 'label')"
+            if hasattr(data, "columns")
+            else "wl.data.arrays(...), of x, y = next(iter(DataLoader(dataset, batch_size=len(dataset))))"
+            if _is_of_torch(data, "torch.utils.data")
+            else "wl.data.arrays(...)"
+        )
         raise ArgumentError(
-            f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with wl.data.arrays(...)"
+            f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with {form}"
         )
     return data
+
+
+def _is_of_torch(value: Any, module: str) -> bool:
+    """True if the value's class is derived from one in this module of PyTorch, which is not imported."""
+    return any(kind.__module__.startswith(module) for kind in type(value).__mro__)
 
 
 def _table_options(data: DataRequest) -> dict[str, Any]:
@@ -221,6 +233,8 @@ def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:
         form = (
             f"call it: wl.nets.{net.__name__}({in_shape})"
             if any(net is make for make in ZOO)
+            else "make one with wl.from_torch(module, in_shape=...).net"
+            if _is_of_torch(net, "torch.nn")
             else "make one with wl.Net(...)"
         )
         raise ArgumentError(f"net wants a Net or a name such as 'mlp', got {kind_of(net)}: {form}")

@@ -9,7 +9,7 @@ from ..checkpoint import EpochLog
 from ..checkpoint import load as load_checkpoint
 from ..config import TrainConfig
 from ..errors.arguments import called_by_name, wanted_path
-from ..show import as_html, as_text
+from ..show import as_html, as_text, number, percent
 from .model import Model
 
 ROWS = 10  # most rows of a run's table; further epochs are left out
@@ -34,8 +34,7 @@ class Run(Model):
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
         """Table of a run: title, heads, and a row for each epoch; some rows of a long run are left out."""
         history, mark = self.history, self.checkpoint.data
-        test = "" if self.test_loss is None else f"; test loss {self.test_loss:.4g}"
-        test += "" if self.test_accuracy is None else f", accuracy {self.test_accuracy:.2%}"
+        test = "" if self.checkpoint.test is None else f"; test {self.checkpoint.test.described()}"
         epochs = f"{self.checkpoint.epoch} of {self.config.epochs} epoch{'s' * (self.config.epochs != 1)}"
         epochs += "" if self.best_epoch is None else f", the best of them epoch {self.best_epoch}"
         title = f"Run: net {self.net.name!r} on {mark.name!r} by the {self.rung} rung, {epochs}{test}"
@@ -80,7 +79,7 @@ class Run(Model):
 def _cell(head: str, value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.2%}" if "accuracy" in head else f"{value:.4g}"
+    return percent(value) if "accuracy" in head else number(value)
 
 
 @called_by_name

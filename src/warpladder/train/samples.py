@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..data.tables.encoding import TableEncoding
 from ..data.tables.load import learnt_of, read_frame, samples_of
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import kind_of, listed, shown
+from ..errors.warning import warn
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, Net
 
 
@@ -165,10 +165,9 @@ def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
         names = np.array(data.class_names)
         if not len(names) and isinstance(mark.class_names[0], str) and data.train_y is not None:
             first = ", ".join(f"{number} as {shown(name)}" for number, name in enumerate(mark.class_names[:3]))
-            warnings.warn(
+            warn(
                 f"{data.name}: its labels are numbers where the net's classes have names: they are taken as the "
-                f"classes' numbers, {first}{', ...' if len(mark.class_names) > 3 else ''}",
-                stacklevel=3,
+                f"classes' numbers, {first}{', ...' if len(mark.class_names) > 3 else ''}"
             )
         labels = {
             part: numbered(names[y] if len(names) else y, mark.class_names, f"{data.name}: {part[:-2]} labels")

@@ -8,11 +8,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def percent(share: float) -> str:
-    """Share from 0 to 1 as text, 97.93 %."""
-    return f"{100 * share:.2f} %"
-
-
 def console(stderr: bool = False) -> Console:
     """Console for tables: with colours only on a terminal, and 80 columns wide elsewhere."""
     from rich.console import Console

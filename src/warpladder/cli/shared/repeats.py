@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import DivergedError
-from .console import console, percent
+from ...show import number, percent
+from .console import console
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,14 +57,7 @@ def train_seeds(
 
 def _score(run: Run | None) -> str:
     assert run is not None
-    if run.test_accuracy is not None:
-        return f"test accuracy {percent(run.test_accuracy)}"
-    r2 = _r2(run)
-    return (
-        "not tested"
-        if run.test_loss is None
-        else f"test loss {run.test_loss:.4g}" + ("" if r2 is None else f", R2 {r2:.4g}")
-    )
+    return "not tested" if run.checkpoint.test is None else f"test {run.checkpoint.test.described()}"
 
 
 def _r2(run: Run) -> float | None:
@@ -103,4 +97,4 @@ def _table(runs: dict[int, Run]) -> Table:
 def _cell(head: str, value: float, has_fraction: bool = False) -> str:
     if head == "test accuracy":
         return percent(value)
-    return f"{value:.1f}" if head == "epochs" and has_fraction else f"{value:.4g}"
+    return f"{value:.1f}" if head == "epochs" and has_fraction else number(value)

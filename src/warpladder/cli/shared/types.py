@@ -68,11 +68,14 @@ class NetName(click.Choice[str]):
             try:
                 return super().convert(value, param, ctx)
             except click.BadParameter as error:
+                from ...data import NAMES
+
                 file = next((name for name in (f"{value}.toml", f"{value}.py") if Path(name).is_file()), None)
-                more = (
-                    f"did you mean the file, --net {file}?"
-                    if file
-                    else "a net of your own is a file: --net FILE.toml or FILE.py"
-                )
+                if file:
+                    more = f"did you mean the file, --net {file}?"
+                elif Path(value).exists() or value in NAMES:
+                    more = f"if {value} holds the data, write a net before it: mlp --data {value}"
+                else:
+                    more = "a net of your own is a file: --net FILE.toml or FILE.py"
                 self.fail(f"{error.message.rstrip('.')}; {more}", param, ctx)
         return str(value)

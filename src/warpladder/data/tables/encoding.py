@@ -8,7 +8,6 @@ the encoding from the training rows.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from shlex import quote
@@ -18,6 +17,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...errors.arguments import shown
+from ...errors.warning import warn
 from .frame import Frame, TableColumn, same_columns
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -80,10 +80,9 @@ class TextColumn:
             elif text is not None:
                 unknown.append(row)
         if unknown:
-            warnings.warn(
+            warn(
                 f"{frame.place(unknown[0], self.name)}: training had no {shown(column.texts[unknown[0]])}; it counts "
-                f"as none of the column's texts, in {len(unknown)} row{'s' * (len(unknown) > 1)}",
-                stacklevel=2,
+                f"as none of the column's texts, in {len(unknown)} row{'s' * (len(unknown) > 1)}"
             )
         return out
 

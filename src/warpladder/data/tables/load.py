@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ import numpy as np
 
 from ...errors import ArgumentError, DataError
 from ...errors.arguments import called_by_name, listed, shown, wanted
+from ...errors.warning import warn
 from ..columns import is_data_frame
 from ..dataset import Dataset
 from ..encoded import encoded
@@ -257,10 +257,9 @@ def _warn_of_leaks(features: Frame, labels: np.ndarray) -> None:
         kinds = len(np.unique(groups))
         pairs = {(group, label) for group, label in zip(groups.tolist(), labels.tolist(), strict=True)}
         if len(pairs) == kinds > 1 and len(labels) >= FEW_ROWS and len(np.unique(labels)) > 1:
-            warnings.warn(
+            warn(
                 f"{features.source}: column {shown(column.name)} alone determines the label of every training row: if "
-                f"it is known only after the label, leave it out, --drop {quote(column.name)}, in Python drop=[...]",
-                stacklevel=3,
+                f"it is known only after the label, leave it out, --drop {quote(column.name)}, in Python drop=[...]"
             )
 
 
@@ -273,10 +272,9 @@ def _warn_of_twins(frame: Frame, learnt: Sequence[str], encoding: TableEncoding)
             if text is not None:
                 groups.setdefault("".join(text.split()).casefold(), set()).add(text)
         if twins := [sorted(group) for group in groups.values() if len(group) > 1]:
-            warnings.warn(
+            warn(
                 f"{frame.source}: values of {shown(name)} differ only in capitals or spaces, and count as different: "
-                f"{listed(map(repr, twins[0]))}",
-                stacklevel=3,
+                f"{listed(map(repr, twins[0]))}"
             )
 
 
@@ -288,10 +286,9 @@ def _warn_of_outliers(frame: Frame, columns: Sequence[Any]) -> None:
         far = np.maximum(low - numbers, numbers - high) > FAR * (high - low)
         if high > low and far.any():
             row = int(np.argmax(far))
-            warnings.warn(
+            warn(
                 f"{frame.place(row, name)}: {shown(frame.columns[name].texts[row])} is far from the others, half of "
-                f"which lie from {low:.4g} to {high:.4g}: mend the cell, or leave the row out",
-                stacklevel=3,
+                f"which lie from {low:.4g} to {high:.4g}: mend the cell, or leave the row out"
             )
 
 
@@ -305,7 +302,7 @@ def _counting(frame: Frame) -> tuple[str, ...]:
     """Names of columns that only number the rows, with a warning that they are left out."""
     found = tuple(name for name, column in frame.columns.items() if _counts(column))
     if found:
-        warnings.warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out", stacklevel=4)
+        warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out")
     return found
 
 

@@ -28,7 +28,7 @@ def score_table(scores: ClassScores, title: str) -> Table:
     for name, precision, recall, f1, support in zip(
         scores.names, scores.precision, scores.recall, scores.f1, scores.support, strict=True
     ):
-        table.add_row(Text(name), f"{precision:.1%}", f"{recall:.1%}", f"{f1:.1%}", f"{support:,}")
+        table.add_row(Text(name), *(f"{100 * share:.1f} %" for share in (precision, recall, f1)), f"{support:,}")
     return table
 
 
@@ -45,8 +45,9 @@ def confusion_table(scores: ClassScores) -> Table | None:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("", no_wrap=True)
     cells = [[f"{count:,}" if count else "" for count in row] for row in scores.confusion]
+    letters = max(4, 60 // len(scores.names) - 1)  # of a head, so that a terminal of 80 columns has room for all
     for c, name in enumerate(scores.names):
-        widest = max(4, *(len(row[c]) for row in cells))
+        widest = max(letters, *(len(row[c]) for row in cells))
         table.add_column(Text(name[:widest]), justify="right", no_wrap=True)
     for c, (name, row) in enumerate(zip(scores.names, cells, strict=True)):
         table.add_row(Text(name), *(Text(cell, "bold" if other == c else "") for other, cell in enumerate(row)))

@@ -77,12 +77,12 @@ def _caption(results: Results) -> Text:
 
 
 def _folded(name: str) -> str:
-    """Long name on several lines, one for each option, broken after hyphens and underscores, to leave columns for
-    figures.
+    """Long name on several lines, to leave columns for figures: one for each option, and broken after hyphens,
+    underscores, dots and equals signs.
     """
     rung, options = words.parts_of(name)
     lines = [""]
-    for part in re.findall(r"[^_-]*[_-]|[^_-]+", rung):
+    for part in re.findall(r"[^_.=-]*[_.=-]|[^_.=-]+", rung):
         if lines[-1] and len(lines[-1]) + len(part) > NAME:
             lines.append("")
         lines[-1] += part

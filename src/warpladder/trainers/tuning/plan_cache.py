@@ -7,10 +7,10 @@ An entry that cannot be read is reported and timed again.
 from __future__ import annotations
 
 import json
-import warnings
 
 from ...checkpoint.plan import NetPlan, plan_from_json, plan_to_json
 from ...errors import PlanError, ResultsError
+from ...errors.warning import warn
 from ...files.cache import Cache
 from ...results.reader import read_json
 
@@ -30,7 +30,7 @@ def read(key: str) -> NetPlan | None:
             elif PLANS.path(key).exists():
                 raise PlanError("it is damaged")
         except (ResultsError, PlanError) as error:
-            warnings.warn(f"plan {PLANS.path(key)} cannot be read and is timed again: {error}", stacklevel=2)
+            warn(f"plan {PLANS.path(key)} cannot be read and is timed again: {error}")
     return found.get(key)
 
 

@@ -6,7 +6,6 @@ and resumes with it (`Trainer.tuned`), and equal runs on an equal device find it
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
@@ -16,6 +15,7 @@ from ...device import Call, Device
 from ...device.dry_run import RecordingDevice
 from ...device.timing import in_turn
 from ...errors import OutOfMemoryError
+from ...errors.warning import warn
 from ...ops.engine.chain import timed
 from ...ops.engine.segments import KernelTable
 from ..kernelwise.chain import Chain
@@ -45,10 +45,8 @@ def tune(
     device = chain.device
     if stored is not None and stored.hardware != device.hardware:
         follows = "the model's are used here" if device.hardware is None else "they are timed again"
-        warnings.warn(
-            f"the stored plans were timed on {stored.hardware}, "
-            f"and this is {device.hardware or device.name}: {follows}",
-            stacklevel=2,
+        warn(
+            f"the stored plans were timed on {stored.hardware}, and this is {device.hardware or device.name}: {follows}"
         )
         stored = None
     if device.hardware is None:
@@ -125,7 +123,7 @@ class Tuner:
         stored = next((record for record in records if choice.matches(record)), None)
         variant = choice.find(stored) if stored is not None else None
         if stored is not None and variant is None:
-            warnings.warn(f"the stored plan of {choice.name} is none of this version: it is chosen anew", stacklevel=2)
+            warn(f"the stored plan of {choice.name} is none of this version: it is chosen anew")
         return variant
 
     def _found(self, choice: Choice[Variant]) -> Variant | None:
@@ -138,9 +136,7 @@ class Tuner:
             choice.find(replace(kept.records[0], layer=choice.layer)) if mine else None
         )  # the same for any layer of this shape
         if variant is None:
-            warnings.warn(
-                f"plan {plan_cache.PLANS.path(key)} is one of something else, and is timed again", stacklevel=2
-            )
+            warn(f"plan {plan_cache.PLANS.path(key)} is one of something else, and is timed again")
         return variant
 
 
