@@ -44,6 +44,7 @@ from warpladder.timing import (
     proof_cache,
     proofs_ahead,
     repeat,
+    rung_proof,
     schedule,
     task,
 )
@@ -682,7 +683,7 @@ def test_what_the_proof_cannot_judge_is_not_timed_and_not_called_failed(net, dat
             reason="no samples were found that are fit to judge by",
         )
 
-    monkeypatch.setattr(measure, "verify", unsure)
+    monkeypatch.setattr(rung_proof, "verify", unsure)
     found = only(Wrapped, net, data)
     assert (found.status, found.timing, found.check.passed) == ("unjudged", None, False)
     assert found.reason == "no samples were found that are fit to judge by"
@@ -943,7 +944,7 @@ def test_data_whose_samples_have_weights_are_proven_in_this_process(is_weighted,
     monkeypatch.setattr(proofs_ahead, "ConcurrentProofs", Noted)
     weights = np.linspace(0.5, 2, len(data.train_x)).astype(np.float32)
     weighed = ClimbTask(net, data.but(train_weight=weights) if is_weighted else data, CONFIG, 1, 1, 0.1)
-    ahead = proofs_ahead.ProofsAhead(weighed, lambda entry: 1, lambda doing: None)
+    ahead = proofs_ahead.ProofsAhead(weighed, lambda entry: 1, lambda entry: 0, lambda doing: None)
     entries = [TimedEntry(each, weighed) for each in (NUMPY, find("loops"))]
     try:
         ahead.begin(entries)
@@ -1140,7 +1141,7 @@ def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
         return _verdicts[build]
 
     with monkeypatch.context() as patched:
-        patched.setattr(measure, "verify", counted)
+        patched.setattr(rung_proof, "verify", counted)
         patched.setattr(
             peak_memory, "peak_rss", lambda *what: (1 << 20, "")
         )  # no process of its own: memory is not what is asked here

@@ -16,7 +16,6 @@ from ..data.order import Order
 from ..errors.arguments import shown
 from ..ladder import is_peer
 from ..machine.facts import busy_seconds, own_seconds
-from ..proof import verify
 from ..results import Checked
 from ..trainers.base import State, StepLog, Trainer
 from .entry import TimedEntry, finite, line
@@ -25,6 +24,7 @@ from .foreign.trainer import ForeignTrainer
 from .gpu_clock import GpuClock
 from .kernel_files import kernel_hint
 from .proof_cache import ProofCache
+from .rung_proof import prove_rung
 from .source_text import texts
 from .task import PROBE, plan, proven_with, train_in_calls
 from .turn import Refused, Turn, check_log, copied
@@ -42,17 +42,7 @@ def check(entry: TimedEntry, cache: ProofCache | None) -> None:
             entry.remark(inspection.text)
         if checked is None:
             config, cut = proven_with(entry.rung, entry.task)
-            verdict = verify(
-                entry.rung.build,
-                entry.task.net,
-                config,
-                dataset=entry.task.data,
-                bitwise=entry.is_exact,
-                precision=entry.rung.precision,
-                sums=entry.rung.sums,
-                transforms=entry.rung.transforms,
-                shared=entry.task.cases,
-            )
+            verdict = prove_rung(entry.rung, entry.task.net, config, entry.task.data, entry.task.cases)
             error, bound = finite(verdict.error), finite(verdict.bound)
             checked = Checked(verdict.passed, error, bound, line(verdict.reason + cut), verdict.seconds)
             if not verdict.passed:

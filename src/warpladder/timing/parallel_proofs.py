@@ -31,10 +31,11 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ResultsError
 from ..files.python import bring, origins
-from ..proof import SEED, run_seed, verify
+from ..proof import SEED, run_seed
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
+from .rung_proof import prove_rung
 from .task import ClimbTask, kinds, proven_with
 
 LIMIT = 180.0  # seconds that a process may run; pauses do not count
@@ -44,10 +45,6 @@ MOST = 16  # concurrent processes: each holds a copy of the data, and those of G
 #: Signals that pause, continue and end a group of processes; None if the system lacks them.
 STOP, GO_ON, END = (getattr(signal, name, None) for name in ("SIGSTOP", "SIGCONT", "SIGKILL"))
 CAN_PAUSE = STOP is not None
-
-#: Threads of BLAS in a process, whose proof is next to others: as many as cores would wait for each other. Products are
-#: then the same sums in another order.
-BLAS_THREADS = 4
 
 #: Waiting threads of BLAS and OpenMP sleep at once and leave the cores to other processes. It changes no bit.
 ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
@@ -220,7 +217,7 @@ class ConcurrentProofs:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={"OPENBLAS_NUM_THREADS": str(BLAS_THREADS), **child_environment(), SEED: str(run_seed())},
+                env={"OPENBLAS_NUM_THREADS": "1", **child_environment(), SEED: str(run_seed())},  # as `prove_rung`
                 start_new_session=True,
             )
             self._children[process] = name
@@ -235,10 +232,7 @@ def child() -> None:
     with np.load(order["data"], allow_pickle=False) as arrays:
         x, y, scale = arrays["x"], arrays.get("y"), float(arrays["scale"])
     data = Dataset("the climb's", x, y, x[:1].copy(), None, scale)
-    verdict = verify(
-        rung.build, net_from_json(order["net"]), config,
-        dataset=data, bitwise=not rung.deviations, precision=rung.precision, sums=rung.sums, transforms=rung.transforms,
-    )  # fmt: skip
+    verdict = prove_rung(rung, net_from_json(order["net"]), config, data)
     error, bound = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))
     print(
         json.dumps(

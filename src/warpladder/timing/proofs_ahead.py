@@ -16,20 +16,24 @@ from .own import is_own
 from .parallel_proofs import CAN_PAUSE, MOST, ConcurrentProofs
 from .task import ClimbTask
 
-SPARE = 2  # cores for this process and the system
+SPARE = 2  # cores for this process and the system, where there are four or more; with fewer, two proofs share them
 
 
 class ProofsAhead:
     """Proofs in concurrent processes, on a machine with spare cores.
 
-    cost : function of an entry: sort key of its proof, 0 for a stored one.
+    cost : function of an entry: sort key of its proof, 0 for a stored one. turn : function of an entry: sort key of its
+    turn in the climb.
     report : called with the present activity.
     unproven : names of rungs whose process ended without a verdict.
     dropped : names of unproven rungs whose process was ended before its verdict.
     """
 
-    def __init__(self, task: ClimbTask, cost: Callable[[TimedEntry], int], report: Callable[[str], None]) -> None:
-        self.task, self.cost, self.report = task, cost, report
+    def __init__(
+        self, task: ClimbTask, cost: Callable[[TimedEntry], int], turn: Callable[[TimedEntry], int],
+        report: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.task, self.cost, self.turn, self.report = task, cost, turn, report
         self.unproven: set[str] = set()
         self.dropped: set[str] = set()
         self._proofs: ConcurrentProofs | None = None
@@ -39,20 +43,27 @@ class ProofsAhead:
         """Names of the rungs whose proofs are running."""
         return set() if self._proofs is None else self._proofs.waiting
 
-    def begin(self, entries: Iterable[TimedEntry], least: int = 1) -> None:
-        """Begin the proofs that a process can make, rungs before peers, if at least `least` entries need one.
+    @property
+    def has_spare_cores(self) -> bool:
+        """True if proofs leave cores for what this process does meanwhile."""
+        return machine.cores() - SPARE >= 2
 
-        No process begins without spare cores, without disk space for a copy of the data set, or if samples have
-        weights, which the copy lacks: the climb then proves one rung after the other.
+    def begin(self, entries: Iterable[TimedEntry], least: int = 1) -> None:
+        """Begin the proofs that a process can make, in the order of turns, if at least `least` entries need one.
+
+        No process begins on a single core, without disk space for a copy of the data set, or if samples have weights,
+        which the copy lacks: the climb then proves one rung after the other.
         """
-        some = [entry.rung for entry in entries if self._needs_process(entry)]
-        if len(some) >= least and machine.cores() - SPARE >= 2:
-            self._add(sorted(some, key=lambda rung: (is_peer(rung), is_slow_to_start(rung))))
+        some = [entry for entry in entries if self._needs_process(entry)]
+        if len(some) >= least and machine.cores() >= 2:
+            some.sort(key=lambda entry: (self.turn(entry), is_slow_to_start(entry.rung)))
+            self._add([entry.rung for entry in some])
 
     def _add(self, rungs: list[Rung]) -> None:
         if self._proofs is None:
             with suppress(OSError):
-                self._proofs = ConcurrentProofs(self.task, max(1, min(MOST, machine.cores() - SPARE)))
+                cores = machine.cores()
+                self._proofs = ConcurrentProofs(self.task, max(min(2, cores), min(MOST, cores - SPARE)))
         if self._proofs is not None and rungs:
             self._proofs.add(rungs)
             self._report()
@@ -123,7 +134,7 @@ class ProofsAhead:
 
     def _sort(self, left: list[TimedEntry]) -> None:
         waiting, unproven = self.waiting, self.unproven
-        left.sort(key=lambda each: (each.rung.name in waiting, is_peer(each.rung), each.rung.name in unproven))
+        left.sort(key=lambda each: (each.rung.name in waiting, self.turn(each), each.rung.name in unproven))
 
     def paused(self) -> AbstractContextManager[None]:
         """Pause the proof processes in this context, while something is timed."""

@@ -83,7 +83,7 @@ class ClimbSchedule:
         self.machine = Machine(**machine.facts(self._threads()))
         if any(entry.rung.precision == "fp64" for entry in self.entries):
             self.machine = replace(self.machine, fma_peak_fp64=machine.fma_peak(self.machine.threads, "fp64"))
-        self.ahead = ProofsAhead(self.task, self._proof_cost, self._report_progress)
+        self.ahead = ProofsAhead(self.task, self._proof_cost, self._turn, self._report_progress)
         task, at_a_time = self.task, max(1, min(MEASURED, machine.cores() // 2))
         try:
             with ExitStack() as stack:
@@ -131,10 +131,13 @@ class ClimbSchedule:
     def _prove(self) -> None:
         """Prove, warm up and time once one rung after the other."""
         left = self._in_order()
-        first = left[0]
-        self.ahead.begin(left[1:], least=1 if self.is_quick else 2)
+        first, least = left[0], 1 if self.is_quick else 2
+        if self.ahead.has_spare_cores:
+            self.ahead.begin(left[1:], least)
         while left:
             if left[0] is not first:
+                if not self.ahead.has_spare_cores and any(each.seconds for each in self.entries):
+                    self.ahead.begin(left, least)  # the first row has had all cores
                 if self.has_memory and {each.rung.name for each in left} <= self.ahead.waiting:
                     # slow rungs, and libraries that take long to import, would delay the timing
                     quick = [each for each in self._alive() if not math.isfinite(each.rung.proof_flops)]
@@ -169,17 +172,22 @@ class ClimbSchedule:
         if self.is_quick or (self.limit.is_set and why_not(None) is None):
             order = from_the_fastest(order)
 
-        def key(entry: TimedEntry) -> tuple[bool, int, int]:
+        def key(entry: TimedEntry) -> tuple[int, int, int]:
             cost = 0 if self.is_quick else self._proof_cost(entry)
-            return self.limit.is_set and is_peer(entry.rung), cost, order.index(entry.rung)
+            return self.limit.is_set and self._turn(entry), cost, order.index(entry.rung)
 
         return sorted(self.entries, key=key)
 
+    def _turn(self, entry: TimedEntry) -> int:
+        """Sort key of a turn: 0 for rungs, 1 for peers; 2 in a first look for a slow rung whose proof is not stored."""
+        if is_peer(entry.rung):
+            return 1
+        return 2 if self.is_quick and entry.passed is None and self._proof_cost(entry) == 2 else 0
+
     def _add_memories(self, entries: Iterable[TimedEntry]) -> None:
         """Measure the peak memory of timed entries in separate processes."""
-        for entry in entries:
-            if entry.seconds:
-                self.memories.add(entry.rung)
+        for entry in (each for each in entries if each.seconds):
+            self.memories.add(entry.rung)
 
     def _advance(self, entry: TimedEntry, doing: str, work: Callable[..., None]) -> None:
         if entry.alive:

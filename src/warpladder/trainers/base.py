@@ -140,6 +140,9 @@ class Trainer(ABC):
         False if each call of `predict` prepares anew: callers then make few calls with many samples. Such a trainer
         cuts
         the samples itself, so that its activations stay small.
+    is_ready_early : bool
+        False, if a peer's caller sets it before `load`: programs are compiled, and graphs captured, at their first use.
+        True makes those of whole epochs in `load`, where no clock runs.
     """
 
     net: Net
@@ -149,6 +152,7 @@ class Trainer(ABC):
     idea: str = ""
     say: Callable[[str], None] | None = None
     has_cheap_calls: bool = True
+    is_ready_early: bool = True
 
     @abstractmethod
     def load(self, dataset: Dataset) -> None:

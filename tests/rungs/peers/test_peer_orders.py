@@ -146,3 +146,51 @@ def test_a_tie_is_right_where_the_label_is_the_first_of_the_largest() -> None:
     labels = jnp.array([0, 1, 1, 2, 0, 2, 2, 0])
     _, (correct, _) = loss(net, "float32")(params, jnp.zeros(0), outputs, labels, None)
     assert int(correct) == int((outputs.argmax(1) == labels).sum()) == 5
+
+
+def test_programs_at_their_first_use_change_no_bit_of_jax() -> None:
+    """As a proof has them: none is there when the data set is, and predictions of few samples share one."""
+    pytest.importorskip("jax", reason="jax is not installed: pip install jax")
+    from warpladder.rungs.peers.jax import programs
+
+    drawn = case(nets.mlp((1, 4, 4)), TrainConfig(batch_size=8, momentum=0.9), seed=1, samples=19)
+    ends = []
+    for is_ready_early in (True, False):
+        with find("jax").build(drawn.net, drawn.config, drawn.state) as trainer:
+            trainer.is_ready_early = is_ready_early
+            trainer.load(drawn.dataset)
+            assert bool(trainer.programs) == is_ready_early  # type: ignore[attr-defined]
+            ends.append((trainer.run(drawn.order, 0, 3).loss.tobytes(), trainer.state().bits()))
+            made = programs.prediction.cache_info().misses
+            few = [trainer.predict(x, 0.5) for x in (drawn.dataset.train_x[:3], drawn.dataset.train_x[:4])]
+            assert programs.prediction.cache_info().misses - made == is_ready_early and np.array_equal(
+                few[0], few[1][:3]
+            )
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_graph_captured_between_steps_leaves_the_state(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture warms up with steps. They change weights, slots, running statistics and the scale of a loss."""
+    pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    from warpladder.rungs.peers.torch import graph
+
+    class Warmed(graph.CapturedSteps):
+        def __init__(self, *what: Any) -> None:
+            super().__init__(*what)
+            self._steps(self.count)
+
+    monkeypatch.setattr(graph, "CapturedSteps", Warmed)
+    layers = [nets.Linear(out_features=5), nets.BatchNorm1d(), nets.ReLU(), nets.Linear(out_features=3)]
+    net = nets.Net("normalised", (16,), layers, nets.CrossEntropyLoss())
+    drawn = case(net, TrainConfig(batch_size=8, momentum=0.9), seed=1, samples=21)
+    ends = []
+    for is_ready_early in (True, False):
+        trainer = graph.GraphTrainer(drawn.net, drawn.config, drawn.state, device="cpu", precision=precision)
+        trainer.is_ready_early = is_ready_early
+        trainer.load(drawn.dataset)
+        assert bool(trainer.programs) == is_ready_early
+        logs = [trainer.run(drawn.order, *part).loss.tolist() for part in ((0, 1), (1, 3))]
+        scale = None if trainer.scale is None else (trainer.scale.scale.item(), trainer.scale.steps.item())
+        ends.append((logs, scale, trainer.state().bits()))
+    assert ends[0] == ends[1]

@@ -39,6 +39,14 @@ SEEN = 1 << 32
 GATHERED = 1 << 28
 #: Most numbers in the largest activation of one call for prediction, if one sample allows.
 PREDICTED = 1 << 22
+#: Most samples of a call for prediction whose program takes floats, and a power of four of them: four programs serve
+#: most small calls.
+FEW = 256
+
+#: Most bytes of a data set that the host scales for a GPU: less than compiling a program for its size would take.
+SCALED = 1 << 24
+#: Most samples whose order the host computes as fast as a GPU is sent its words.
+ORDERED = 1 << 12
 
 TOGETHER = 512  # most steps in a program whose steps take all samples
 READY = 8  # longest of the programs that are compiled when the data set is loaded
@@ -97,16 +105,19 @@ class JaxTrainer(Trainer):
         self.is_weighted = dataset.train_weight is not None
         self.y = None if goal is None else self._put(np.array(goal))
         is_scaled = self.whole or x.size * (2 if self.precision == "bf16" else 4) <= SEEN
-        if is_scaled and not self.on_gpu:  # without a program for each number of samples
+        on_host = is_scaled and (
+            not self.on_gpu or 4 * x.size <= SCALED
+        )  # without a program for each number of samples
+        if on_host:
             x = x.astype(np.float32) * scale
+            x = x.astype(jax.numpy.bfloat16) if self.precision == "bf16" else x
         self.x, self.scale = self._put(x), None if is_scaled else self._put(scale)
-        if is_scaled and self.on_gpu:
+        if is_scaled and not on_host:
             self.x = seen(self.x, self._put(scale), self.precision)
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
-        for shape in self.blocks.whole | (
-            {(count, n) for count in powers(READY)} if self.whole and self.looped else set()
-        ):
+        shapes = self.blocks.whole | ({(count, n) for count in powers(READY)} if self.whole and self.looped else set())
+        for shape in shapes if self.is_ready_early else ():
             for has_loss in (True,) if self.config.loss_every == 1 else (True, False):
                 self._program(shape, has_loss)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
@@ -155,7 +166,7 @@ class JaxTrainer(Trainer):
     def _rows(self, order: Order) -> jax.Array | np.ndarray:
         """Indices (n,) int32 of an order's samples, on a GPU or the host; cached for the next ranges of its epoch."""
         if self.order is None or self.order[0] != order:
-            if self.on_gpu and order.n <= jax_order.MOST:
+            if self.on_gpu and ORDERED < order.n <= jax_order.MOST:
                 rows = jax_order.program(order.n, order.half_bits, self.sharding)(order.words)
             else:
                 rows = order.indices(0, order.n).astype(np.int32)
@@ -292,7 +303,10 @@ class JaxTrainer(Trainer):
         rates = self._put(np.array([scale], np.float32))
         for start in range(0, len(x), most):
             some = stored(x[start : start + most], self.image)
-            rows = min(most, 1 << (len(some) - 1).bit_length())  # few sizes, so that few programs are compiled
+            bits = (len(some) - 1).bit_length()
+            if len(some) <= FEW:
+                some, bits = some.astype(np.float32), bits + bits % 2
+            rows = min(most, 1 << bits)  # few sizes, so that few programs are compiled
             padded = np.zeros((rows, *some.shape[1:]), some.dtype)
             padded[: len(some)] = some
             work = prediction(self.net, self.precision, padded.shape, str(some.dtype), self.sharding)

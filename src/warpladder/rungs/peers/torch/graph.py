@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -79,6 +79,7 @@ class GraphTrainer(Trainer):
         self.loss, self.correct = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
         #: By steps, samples in a batch, and True if losses are computed.
         self.programs: dict[tuple[int, int, bool], CapturedSteps] = {}
+        self.pool: Any = None  # memory that all graphs of a data set share
         self.seconds: dict[str, float] = {}
 
     def load(self, dataset: Dataset) -> None:
@@ -100,20 +101,31 @@ class GraphTrainer(Trainer):
         pinned = self.device.type == "cuda"
         self.shuffle = None if self.whole else Shuffle(n, self.device)
         self._keep(self.config.steps(n))
+        self.pool = torch.cuda.graph_pool_handle() if pinned else None
         loaded = perf_counter()
-        held = self.state()
+        lengths = powers(self.most) if self.whole else self.blocks.lengths
+        shapes = {(length, self.blocks.batch) for length in lengths} | self.blocks.whole
         with arithmetic(self.precision):
-            kinds = (True,) if self.config.loss_every == 1 else (True, False)
-            pool = torch.cuda.graph_pool_handle() if pinned else None
-            lengths = powers(self.most) if self.whole else self.blocks.lengths
-            shapes = {(length, self.blocks.batch) for length in lengths} | self.blocks.whole
-            self.programs = {
-                (count, size, kind): CapturedSteps(self, self._made(size, kind), count, size, pool, kind)
-                for kind in kinds
-                for count, size in sorted(shapes, reverse=True)
-            }
-        self.set_state(held)  # undoes the warm-up steps
+            for kind in ((True,) if self.config.loss_every == 1 else (True, False)) if self.is_ready_early else ():
+                for count, size in sorted(shapes, reverse=True):
+                    self._program(count, size, kind)
         self.seconds = {"load": loaded - start, "capture": perf_counter() - loaded}
+
+    def _program(self, count: int, size: int, has_loss: bool) -> CapturedSteps:
+        """Block of `count` steps of `size` samples, captured once; the state stays as it is."""
+        if (count, size, has_loss) not in self.programs:
+            held = [(tensor, tensor.clone()) for tensor in self._changed()]
+            step = self._made(size, has_loss)
+            self.programs[count, size, has_loss] = CapturedSteps(self, step, count, size, self.pool, has_loss)
+            for tensor, before in held:  # undoes the warm-up steps
+                tensor.copy_(before)
+        return self.programs[count, size, has_loss]
+
+    def _changed(self) -> list[torch.Tensor]:
+        """Tensors that a step changes."""
+        scale = [] if self.scale is None else [self.scale.scale, self.scale.steps]
+        trees = self.params, self.buffers, *self.slots.values()
+        return [*(tensor for tree in trees for tensor in tree.values()), *scale]
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
@@ -128,7 +140,7 @@ class GraphTrainer(Trainer):
                 if self.keys is not None:
                     self.keys.copy_(torch.tensor([order.mask_key, start]))
                 some = None if rows is None else rows[start : start + block.steps * block.size]
-                program = self.programs[block.steps, block.size, has_loss]
+                program = self._program(block.steps, block.size, has_loss)
                 program(some, block.first, None if numbers is None else numbers[block.first - first :])
         self.step += last - first
         size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
@@ -148,9 +160,8 @@ class GraphTrainer(Trainer):
                 end = sent + alike
                 while sent < end:
                     steps = next(steps for steps in powers(self.most)[::-1] if steps <= end - sent)
-                    self.programs[steps, self.samples, has_loss](
-                        None, sent, None if numbers is None else numbers[sent:]
-                    )
+                    program = self._program(steps, self.samples, has_loss)
+                    program(None, sent, None if numbers is None else numbers[sent:])
                     sent += steps
         self.step += count
         return with_losses(
