@@ -29,7 +29,7 @@ from warpladder.timing.entry import TimedEntry
 from warpladder.timing.measure import prepare, repeat
 from warpladder.timing.repeat import replay, time_test
 from warpladder.timing.task import ClimbTask, TimingPlan
-from warpladder.timing.turn import Turn, cut_calls, drawn_call
+from warpladder.timing.turn import Turn, drawn_index, drawn_ranges
 
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 REPEATS = 3
@@ -204,7 +204,7 @@ def test_a_stretch_from_a_drawn_step_of_a_long_epoch_is_compared(is_honest, data
 
     monkeypatch.setattr(witness_losses, "SECONDS", 0.0)  # so that 16 steps of 50 are compared from the beginning
     monkeypatch.setattr(replays, "check_weights", lambda *_: None)
-    monkeypatch.setattr(replays, "drawn_call", lambda calls: next(i for i, call in enumerate(calls) if call[1] >= 20))
+    monkeypatch.setattr(replays, "drawn_index", lambda calls: next(i for i, call in enumerate(calls) if call[1] >= 20))
     entry, _ = timed(LateInAnEpoch, data, batch_size=4)
     assert entry.alive is is_honest, entry.found
     assert is_honest or "of an epoch has the loss" in entry.found["reason"]
@@ -212,12 +212,12 @@ def test_a_stretch_from_a_drawn_step_of_a_long_epoch_is_compared(is_honest, data
 
 def test_short_calls_of_a_replay_are_anywhere_in_an_epoch():
     turn = Turn(None, [Order(1, epoch, 4000, True) for epoch in range(40)])
-    calls = cut_calls(turn, 2000)
+    calls = drawn_ranges(turn, 2000)
     short = [first for _, first, last in calls if last - first <= 2]
     assert all(any(at <= first < at + 500 for first in short) for at in (0, 500, 1000, 1500))
     assert [sum(last - first for order, first, last in calls if order is one) for one in turn.orders] == [2000] * 40
-    assert {drawn_call(calls[:3]) for _ in range(400)} <= {0, 1, 2}
-    assert drawn_call([(turn.orders[0], 0, 0)]) == 0
+    assert {drawn_index(calls[:3]) for _ in range(400)} <= {0, 1, 2}
+    assert drawn_index([(turn.orders[0], 0, 0)]) == 0
 
 
 def test_there_are_enough_programs():

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import process_time
 
 import numpy as np
 
-from ..data.order import Order
 from ..nets import CrossEntropyLoss
 from ..train import Score, score
 from ..trainers.base import State, StepLog, Trainer
@@ -20,12 +20,12 @@ from .entry import TimedEntry, finite
 from .foreign.trainer import ForeignTrainer
 from .measure import clocked, log_bits, logs_of, note_epochs, repetition
 from .task import ClimbTask, train_in_calls
-from .turn import Refused, Turn, changed, cut_calls, drawn_call, joined
+from .turn import Refused, StepRange, Turn, changed, drawn_index, drawn_ranges, epoch_logs
 from .witness_losses import LOST, SECONDS, check_losses
-from .witness_weights import MOST, Walk, check_weights
+from .witness_weights import PROBE_STEPS, Probe, check_weights
 
-#: Places of a replay from which the weights of a few steps are compared.
-WALKS = 3
+#: Places of a replay at which the weights of a few steps are compared.
+PROBES = 3
 
 
 def time_test(entry: TimedEntry, allowance: float = math.inf) -> None:
@@ -83,13 +83,13 @@ def replay(entry: TimedEntry) -> None:
         trainer.load(task.data)
         fastest, spent = int(np.argmin(entry.seconds)), 0.0
         for number in range(len(entry.seconds)) if entry.is_outside else [fastest]:
-            logs, stretch = _replay_turn(entry, trainer, number)
+            logs, tail = _replay_turn(entry, trainer, number)
             if number == fastest and entry.is_outside:
-                _check_fastest(entry, number, logs, stretch)
-            for walk in stretch.walks if stretch is not None else ():
+                _check_fastest(entry, number, logs, tail)
+            for probe in tail.probes if tail is not None else ():
                 if spent < SECONDS:
                     began = process_time()
-                    check_weights(entry.rung, task, walk)
+                    check_weights(entry.rung, task, probe)
                     spent += process_time() - began
         entry.is_repeated = True
         done, state = entry.trained()
@@ -115,7 +115,7 @@ def replay(entry: TimedEntry) -> None:
             _scored(entry, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
 
 
-def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], stretch: _Stretch | None) -> None:
+def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], tail: _Tail | None) -> None:
     """Compare losses of the fastest repetition of a rung from a user's file with array code's.
 
     With equal bits the untimed logs are the timed ones. Else the timed logs are compared, and their mean with that of
@@ -133,30 +133,33 @@ def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], stretch:
                 "does not train the required steps"
             )
     check_losses(entry.rung, task, turn, logs, steps)
-    assert stretch is not None
-    check_losses(entry.rung, task, stretch.turn, stretch.logs, steps, stretch.first)
+    assert tail is not None
+    check_losses(entry.rung, task, tail.turn, tail.logs, steps, tail.first)
 
 
 @dataclass(frozen=True)
-class _Stretch:
-    """End of a repetition: the turn from a state within it, step `first` of its first epoch, and its logs.
+class _Tail:
+    """End of a repetition, from a state within it.
 
-    walks : a few steps from drawn states of the whole repetition.
+    turn : that state, and the orders of the epochs from it on.
+    first : step of the first of these epochs at which the tail begins.
+    logs : log of each of these epochs, from that step on.
+    probes : a few steps each, at drawn places of the whole repetition.
     """
 
     turn: Turn
     first: int
     logs: list[StepLog]
-    walks: list[Walk]
+    probes: list[Probe]
 
 
-def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list[StepLog], _Stretch | None]:
-    """Train a timed repetition again, untimed, and compare its bits; return the logs of its epochs, and a stretch of
+def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list[StepLog], _Tail | None]:
+    """Train a timed repetition again, untimed, and compare its bits; return the logs of its epochs, and a tail of
     it for a rung from a user's file.
     """
-    turn, stretch = entry.turns[number], None
+    turn, tail = entry.turns[number], None
     if entry.is_outside:
-        logs, state, stretch = _replay_in_calls(trainer, turn, entry.plan.steps, max(entry.seconds))
+        logs, state, tail = _replay_in_calls(trainer, turn, entry.plan.steps, max(entry.seconds))
         how = ", in calls that end elsewhere"
     else:
         start = entry.ends[number - 1] if number else entry.task.start()
@@ -170,39 +173,59 @@ def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> tuple[list
         )
     if entry.is_outside and not same:
         _compare_size(entry.ends[number], state, turn)
-    return logs, stretch
+    return logs, tail
 
 
-def _replay_in_calls(trainer: Trainer, turn: Turn, steps: int, seconds: float) -> tuple[list[StepLog], State, _Stretch]:
+def _replay_in_calls(trainer: Trainer, turn: Turn, steps: int, seconds: float) -> tuple[list[StepLog], State, _Tail]:
     """Train the first `steps` steps of a turn's epochs in calls of drawn lengths; return the logs of the epochs, the
-    state, and the stretch from a drawn call on.
+    state, and the tail from a drawn probe on.
     """
-    drawn = cut_calls(turn, steps)
-    at = drawn_call(drawn)
-    walked = {at, *(drawn_call(drawn) for _ in range(WALKS - 1))}
-    pieces: list[list[tuple[Order, int, int]]] = [[]]
-    for index, (order, first, last) in enumerate(drawn):
-        if index not in walked:
-            pieces[-1].append((order, first, last))
-            continue
-        middle = min(last, first + 1 + secrets.randbelow(MOST))
-        pieces += [[(order, first, middle)], [(order, middle, last)] if middle < last else []]
-        if index == at:
-            begins, chosen = sum(map(len, pieces[:-2])), len(pieces) // 2 - 1
-    state, logs, walks = turn.start, list[StepLog](), list[Walk]()
-    for number, piece in enumerate(pieces):
+    ranges = drawn_ranges(turn, steps)
+    chosen = drawn_index(ranges)
+    probed = {chosen, *(drawn_index(ranges) for _ in range(PROBES - 1))}
+    groups = _groups(ranges, probed)
+    calls = [call for group in groups for call in group.calls]
+    state, logs, probes = turn.start, list[StepLog](), list[Probe]()
+    tail_probe = sorted(probed).index(chosen)
+    for group in groups:
         before = state
-        if piece:
-            more, state = _in_calls(trainer, Turn(before, turn.orders), piece, seconds)
+        if group.is_probe and len(probes) == tail_probe:
+            tail_begins = len(logs)  # each call has a log
+        if group.calls:
+            more, state = _in_calls(trainer, Turn(before, turn.orders), group.calls, seconds)
             logs += more
-        if number % 2:
+        if group.is_probe:
             assert before is not None and state is not None
-            walks.append(Walk(before, piece[0], state))
+            probes.append(Probe(before, group.calls[0], state))
     assert state is not None
-    calls = [call for piece in pieces for call in piece]
-    order, first, _ = calls[begins]
-    rest = Turn(walks[chosen].before, turn.orders[turn.orders.index(order) :])
-    return joined(calls, logs), state, _Stretch(rest, first, joined(calls[begins:], logs[begins:]), walks)
+    begin = calls[tail_begins]
+    rest = Turn(probes[tail_probe].before, turn.orders[turn.orders.index(begin.order) :])
+    tail = _Tail(rest, begin.first, epoch_logs(calls[tail_begins:], logs[tail_begins:]), probes)
+    return epoch_logs(calls, logs), state, tail
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Consecutive calls of a replay, between which no state is read.
+
+    is_probe : True for one call of at most PROBE_STEPS steps, whose weights are compared.
+    """
+
+    calls: list[StepRange]
+    is_probe: bool = False
+
+
+def _groups(ranges: Sequence[StepRange], probed: Container[int]) -> list[_Group]:
+    """Calls for these ranges; each range whose index is in `probed` begins with a probe of 1 to PROBE_STEPS steps."""
+    groups = [_Group([])]
+    for index, steps in enumerate(ranges):
+        first = steps.first
+        if index in probed:
+            first = min(steps.last, first + 1 + secrets.randbelow(PROBE_STEPS))
+            groups += [_Group([steps._replace(last=first)], is_probe=True), _Group([])]
+        if first < steps.last:
+            groups[-1].calls.append(steps._replace(first=first))
+    return groups
 
 
 def _compare_size(timed: State, replayed: State, turn: Turn) -> None:
@@ -217,9 +240,7 @@ def _compare_size(timed: State, replayed: State, turn: Turn) -> None:
         )
 
 
-def _in_calls(
-    trainer: Trainer, turn: Turn, calls: list[tuple[Order, int, int]], seconds: float
-) -> tuple[list[StepLog], State]:
+def _in_calls(trainer: Trainer, turn: Turn, calls: Sequence[StepRange], seconds: float) -> tuple[list[StepLog], State]:
     """Logs and state of ranges of steps, each trained by its own call."""
     if isinstance(trainer, ForeignTrainer):
         return trainer.cut(turn.start, calls, seconds)

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from .task import ClimbTask
 #: Largest relative change of each weight at the start of a turn: training continues, but no earlier result fits.
 CHANGE = 2.0**-10
 
-#: Most calls of an untimed replay for each epoch of a turn.
-PIECES = 24
+#: Most ranges into which an untimed replay divides an epoch of a turn.
+RANGES = 24
 
-#: Short calls among them, of one or two steps, at drawn places.
+#: Further ranges of one or two steps at drawn places of an epoch.
 SHORT = 4
 
 
@@ -40,6 +41,14 @@ class Turn:
     orders: list[Order]
 
 
+class StepRange(NamedTuple):
+    """Steps `first` to `last` - 1 of an epoch, as one call of `Trainer.run` trains them. order : of its samples."""
+
+    order: Order
+    first: int
+    last: int
+
+
 def fresh_turn(task: ClimbTask, before: State, first: int, epochs: int) -> Turn:
     """Turn that a rung could not know before: sample orders of a new seed, and weights near the end of the turn before.
 
@@ -55,16 +64,16 @@ def changed(state: State) -> State:
     return state.copied().but(params=(state.params * (1 + drawn)).astype(state.params.dtype))
 
 
-def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:
-    """Calls for the first `steps` steps of each epoch, with other ends than the timed calls: (order, first, last).
+def drawn_ranges(turn: Turn, steps: int) -> list[StepRange]:
+    """Ranges that cover the first `steps` steps of each epoch, with other ends than the timed calls.
 
     The lengths are drawn: single steps and long ranges.
     """
     rng = np.random.default_rng(secrets.randbits(128))
-    calls = []
+    ranges = []
     for order in turn.orders:
-        pieces = min(PIECES, max(1, steps - 1))
-        lengths = np.exp(rng.uniform(0, np.log(max(2, steps)), pieces)).astype(int)
+        count = min(RANGES, max(1, steps - 1))
+        lengths = np.exp(rng.uniform(0, np.log(max(2, steps)), count)).astype(int)
         stops = np.minimum(np.cumsum(np.maximum(1, lengths)), steps)
         if steps > 1:
             stops = np.append(stops, int(rng.integers(1, steps)))
@@ -72,18 +81,18 @@ def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:
         alone = rng.integers(0, steps, SHORT)
         stops = np.concatenate([stops, alone, np.minimum(alone + rng.integers(1, 3, SHORT), steps)])
         edges = np.unique([0, *stops.tolist(), steps]).tolist()
-        calls += [(order, first, last) for first, last in pairwise(edges)]
-    return calls
+        ranges += [StepRange(order, first, last) for first, last in pairwise(edges)]
+    return ranges
 
 
-def drawn_call(calls: Sequence[tuple[Order, int, int]]) -> int:
-    """Index of the call that contains a step drawn uniformly from all steps."""
-    ends = np.cumsum([last - first for _, first, last in calls])
+def drawn_index(ranges: Sequence[StepRange]) -> int:
+    """Index of the range that contains a step drawn uniformly from all steps."""
+    ends = np.cumsum([last - first for _, first, last in ranges])
     return int(np.searchsorted(ends, secrets.randbelow(int(ends[-1])), side="right")) if ends[-1] else 0
 
 
-def joined(calls: Sequence[tuple[Order, int, int]], logs: Sequence[StepLog]) -> list[StepLog]:
-    """Log of each epoch, joined from the logs of the calls of `cut_calls`."""
+def epoch_logs(calls: Sequence[StepRange], logs: Sequence[StepLog]) -> list[StepLog]:
+    """Log of each epoch, joined from the log of each call."""
     parts: dict[Order, list[StepLog]] = {}
     for (order, _, _), log in zip(calls, logs, strict=True):
         parts.setdefault(order, []).append(log)

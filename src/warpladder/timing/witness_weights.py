@@ -13,17 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data.order import Order
 from ..ladder import find
 from ..nets.params import param_slices
 from ..rungs.base import Rung
 from ..trainers.base import State
 from .task import ClimbTask
-from .turn import Refused
+from .turn import Refused, StepRange
 from .witness_losses import DEVIATING, ROUNDING
 
-#: Most steps that are compared: rounding makes runs diverge, and array code is slow.
-MOST = 4
+#: Most steps of a probe: rounding makes runs diverge, and array code is slow.
+PROBE_STEPS = 4
 
 MARGIN = 16.0  # largest error of a tensor's movement, as a multiple of what array code is off by
 STORED = 2.0**-24  # error of a stored weight in a step, relative to the weight
@@ -34,20 +33,20 @@ UNIT = {"fp64": 2.0**-29}  # of STORED and SUMMED, by precision; 1 in all others
 
 
 @dataclass(frozen=True)
-class Walk:
-    """A call of a few steps, (order, first, last), and the states of a rung before and after it."""
+class Probe:
+    """A call of a few steps of a replay, and the states of a rung before and after it."""
 
     before: State
-    call: tuple[Order, int, int]
+    call: StepRange
     after: State
 
 
-def check_weights(rung: Rung, task: ClimbTask, walk: Walk) -> None:
-    """Raise `Refused` if a walk's weights are not those to which its steps lead."""
+def check_weights(rung: Rung, task: ClimbTask, probe: Probe) -> None:
+    """Raise `Refused` if a probe's weights are not those to which its steps lead."""
     if find("numpy", precision="fp64").unsupported(task.net, task.config) is not None:
         return
-    _, first, last = walk.call
-    for name, error, allowed, moved in differences(rung, task, walk):
+    first, last = probe.call[1:]
+    for name, error, allowed, moved in differences(rung, task, probe):
         if not allowed >= BLUNT * moved and not error <= allowed:
             raise Refused(
                 f"the timed run does not train the required steps: from step {first} to {last} of an epoch {name} "
@@ -55,9 +54,9 @@ def check_weights(rung: Rung, task: ClimbTask, walk: Walk) -> None:
             )
 
 
-def differences(rung: Rung, task: ClimbTask, walk: Walk) -> list[tuple[str, float, float, float]]:
+def differences(rung: Rung, task: ClimbTask, probe: Probe) -> list[tuple[str, float, float, float]]:
     """Error, largest honest error and length of each tensor's movement: (name, error, allowed, moved)."""
-    before, call = walk.before, walk.call
+    before, call = probe.before, probe.call
     rounding = ROUNDING[rung.precision] * (DEVIATING if rung.deviations else 1)
     rng, wide = np.random.default_rng(0), before.copied(np.float64)
     truth = _movement(task, wide, call)
@@ -65,7 +64,7 @@ def differences(rung: Rung, task: ClimbTask, walk: Walk) -> list[tuple[str, floa
     for _ in range(TWINS):
         signs = rng.choice([-1.0, 1.0], len(wide.params))
         others.append(_movement(task, wide.but(params=wide.params * (1 + rounding * signs)), call))
-    found = walk.after.params.astype(np.float64) - before.params
+    found = probe.after.params.astype(np.float64) - before.params
     unit, parts = UNIT.get(rung.precision, 1.0), param_slices(task.net)
     largest: dict[int, float] = {}  # root mean square of what the tensor of a layer that moves most moves by
     for part in parts:
@@ -76,7 +75,7 @@ def differences(rung: Rung, task: ClimbTask, walk: Walk) -> list[tuple[str, floa
         at = slice(part.start, part.stop)
         moved, terms = _norm(truth[at]), largest[part.layer] * math.sqrt(part.stop - part.start)
         near = max(_norm(other[at] - truth[at]) for other in others)
-        rounded = STORED * math.sqrt(call[2] - call[1]) * _norm(wide.params[at]) + SUMMED * terms
+        rounded = STORED * math.sqrt(call.last - call.first) * _norm(wide.params[at]) + SUMMED * terms
         rows.append((part.name, _norm(found[at] - truth[at]), MARGIN * near + unit * rounded, moved))
     return rows
 
@@ -85,7 +84,7 @@ def _norm(a: np.ndarray) -> float:
     return float(np.linalg.norm(a))
 
 
-def _movement(task: ClimbTask, start: State, call: tuple[Order, int, int]) -> np.ndarray:
+def _movement(task: ClimbTask, start: State, call: StepRange) -> np.ndarray:
     """Change of the parameters in float64 that array code makes from a state."""
     rung = find("numpy", precision="fp64") if start.params.dtype == np.float64 else find("numpy")
     with rung.build(task.net, task.config, start.copied()) as trainer:

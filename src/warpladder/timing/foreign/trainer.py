@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ...nets import Net
 from ...trainers.base import State, StepLog, Trainer, check_fit
 from .messages import Unknown
 from .process import ForeignProcess
+
+if TYPE_CHECKING:
+    from ..turn import StepRange
 
 #: Most bytes of an answer without its arrays, and for each number of its arrays.
 MORE, NUMBER = 1 << 20, 16
@@ -66,12 +69,10 @@ class ForeignTrainer(Trainer):
         numbers = 8 * steps * len(orders) + self._state_numbers
         return self._call("turn", start, list(orders), steps, numbers=numbers, seconds=seconds)
 
-    def cut(
-        self, start: State | None, calls: Sequence[tuple[Order, int, int]], seconds: float
-    ) -> tuple[list[StepLog], State]:
+    def cut(self, start: State | None, calls: Sequence[StepRange], seconds: float) -> tuple[list[StepLog], State]:
         """Logs and state of ranges of steps, each trained by its own call."""
         numbers = 8 * sum(last - first + 1 for _, first, last in calls) + self._state_numbers
-        return self._call("cut", start, list(calls), numbers=numbers, seconds=seconds)
+        return self._call("cut", start, [tuple(call) for call in calls], numbers=numbers, seconds=seconds)
 
     def state(self) -> State:
         return wanted(State, "state", self._call("state", numbers=self._state_numbers))
