@@ -46,7 +46,7 @@ from warpladder.ops.tables.graph import TABLE, Tiled
 from warpladder.ops.tables.tensor import TABLE as TENSOR
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.tuning import plan_cache, tuner
-from warpladder.trainers.tuning.candidates import MOST, TileChoice, products, segments
+from warpladder.trainers.tuning.candidates import PLANS, TileChoice, products, segments
 from warpladder.trainers.tuning.tuner import MARGIN, fastest
 
 NET = Net(
@@ -115,7 +115,7 @@ def test_the_fastest_of_the_candidates_is_taken(seed: int) -> None:
     for product, told in zip(of(trainer), plan_of(trainer).products, strict=True):
         chosen, candidates = product.now, product.candidates()
         assert told == product.record(chosen)
-        assert len(candidates) == len(set(candidates)) <= MOST and candidates[0] == product.variants()[0]
+        assert len(candidates) == len(set(candidates)) <= PLANS and candidates[0] == product.variants()[0]
         taken = {}
         for plan in candidates:
             taken[plan] = sum(device.cost(call) for call in product.calls(plan) if isinstance(call, Launch))
@@ -209,7 +209,7 @@ def test_what_an_h200_was_seen_to_choose_is_timed_and_what_cannot_win_is_not(net
             (str(plan.tile), plan.depth, plan.parts) for plan in candidates
         ]
         cycles = [choice.planned.costs(batch)[plan] for plan in candidates]
-        assert max(cycles) <= 1.3 * cycles[0] and len(candidates) <= MOST
+        assert max(cycles) <= 1.3 * cycles[0] and len(candidates) <= PLANS
 
 
 def test_the_same_plan_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

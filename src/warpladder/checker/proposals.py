@@ -153,7 +153,7 @@ def _smaller(
     numbers: dict[str, str], lengths: list[str], kernel: Signature, source: KernelSource, is_plane: bool,
     arguments: Mapping[str, str],
 ) -> dict[str, str]:  # fmt: skip
-    """Numbers with smaller ones for sizes that the checker would take minutes for."""
+    """Numbers by name, as `numbers` has them, but with smaller sizes where the checker would take minutes."""
 
     def largest() -> float:
         known: dict[str, float] = {}

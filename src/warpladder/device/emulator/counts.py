@@ -59,7 +59,9 @@ class Count:
 
 @dataclass
 class Line:
-    """Counts of one line of a source: by act, and floating point operations of all threads."""
+    """Counts of one line of a source: of each kind of access ("global load", ...), and floating-point operations of
+    all threads.
+    """
 
     file: str
     number: int

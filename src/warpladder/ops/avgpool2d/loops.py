@@ -9,6 +9,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, y: np.ndarray, n: int, rows: int, columns: int, stride: int) -> None:
+    """y = mean of x over each window of rows x columns."""
     share = x.dtype.type(1 / (rows * columns))
     for sample in range(n):
         for c in range(y.shape[1]):
@@ -23,6 +24,7 @@ def forward(x: np.ndarray, y: np.ndarray, n: int, rows: int, columns: int, strid
 
 @compiled
 def backward(dy: np.ndarray, dx: np.ndarray, n: int, rows: int, columns: int, stride: int) -> None:
+    """dx: dy of each window, shared equally by its pixels, 0 elsewhere."""
     share = dy.dtype.type(1 / (rows * columns))
     dx[:n] = 0.0
     for sample in range(n):
@@ -36,6 +38,8 @@ def backward(dy: np.ndarray, dx: np.ndarray, n: int, rows: int, columns: int, st
 
 
 class LoopsAvgPool2d(Op):
+    """Average pooling in compiled loops."""
+
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
         self.window: tuple[int, int, int] = self.layer.window(buffers.x.shape[1:])

@@ -79,6 +79,8 @@ def input_gradient(
 
 
 class LoopsBatchNorm(Op):
+    """Batch normalisation in compiled loops; pixels of an image are one axis."""
+
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
         channels = buffers.x.shape[1]

@@ -15,6 +15,7 @@ from ..jit.cache import compiled
 def forward(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, n: int, stride: int, padding: int
 ) -> None:
+    """y = convolution of x with weight, plus bias, for the first n samples."""
     outputs, channels, k, _ = weight.shape
     for sample in range(n):
         for o in range(outputs):
@@ -36,6 +37,7 @@ def forward(
 def backward_weights(
     x: np.ndarray, dy: np.ndarray, dweight: np.ndarray, dbias: np.ndarray, n: int, stride: int, padding: int
 ) -> None:
+    """dweight: sums over samples and pixels of dy times the x under the window. dbias (o,): sums of dy."""
     outputs, channels, k, _ = dweight.shape
     for o in range(outputs):
         total = 0.0
@@ -63,6 +65,7 @@ def backward_weights(
 def backward_input(
     dy: np.ndarray, weight: np.ndarray, dx: np.ndarray, n: int, stride: int, padding: int, sums: np.ndarray
 ) -> None:
+    """dx: each dy times its window of weights, added at the pixels under it; sums : scratch (h, w) float64."""
     outputs, channels, k, _ = weight.shape
     for sample in range(n):
         for c in range(channels):
@@ -81,6 +84,8 @@ def backward_input(
 
 
 class LoopsConv2d(Op):
+    """Convolution in compiled loops, a weight after the other."""
+
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
         assert isinstance(layer, Conv2d)

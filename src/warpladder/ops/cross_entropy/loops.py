@@ -10,6 +10,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, label: np.ndarray, n: int, loss: np.ndarray, correct: np.ndarray) -> None:
+    """Mean loss over n samples of logits x into loss (1,), and the count of right ones into correct (1,)."""
     loss_sum = 0.0
     hits = 0
     for sample in range(n):
@@ -29,6 +30,7 @@ def forward(x: np.ndarray, label: np.ndarray, n: int, loss: np.ndarray, correct:
 
 @compiled
 def backward(x: np.ndarray, label: np.ndarray, dx: np.ndarray, n: int) -> None:
+    """dx = (softmax(x) - one-hot label) / n."""
     for sample in range(n):
         best = x[sample].max()
         total = 0.0
@@ -41,6 +43,8 @@ def backward(x: np.ndarray, label: np.ndarray, dx: np.ndarray, n: int) -> None:
 
 
 class LoopsCrossEntropy(LossOp):
+    """Softmax cross-entropy in compiled loops."""
+
     def forward(self, n: int, has_loss: bool = True) -> None:
         if has_loss:
             forward(self.x, self.target, n, self.loss, self.correct)

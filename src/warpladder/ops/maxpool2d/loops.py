@@ -28,6 +28,7 @@ def forward(x: np.ndarray, y: np.ndarray, argmax: np.ndarray, n: int, k: int, st
 
 @compiled
 def backward(dy: np.ndarray, argmax: np.ndarray, dx: np.ndarray, n: int, k: int, stride: int) -> None:
+    """dx: dy of each window, added at the position of its maximum, 0 elsewhere."""
     dx[:n] = 0.0
     for sample in range(n):
         for c in range(dy.shape[1]):
@@ -38,6 +39,8 @@ def backward(dy: np.ndarray, argmax: np.ndarray, dx: np.ndarray, n: int, k: int,
 
 
 class LoopsMaxPool2d(Op):
+    """Max pooling in compiled loops."""
+
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
         assert isinstance(layer, MaxPool2d)

@@ -8,6 +8,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, target: np.ndarray, count: int) -> float:
+    """Mean of (x - target)^2 over all `count` numbers."""
     total = 0.0
     for i in range(count):
         difference = x[i] - target[i]
@@ -17,11 +18,14 @@ def forward(x: np.ndarray, target: np.ndarray, count: int) -> float:
 
 @compiled
 def backward(x: np.ndarray, target: np.ndarray, dx: np.ndarray, count: int) -> None:
+    """dx = 2 (x - target) / count."""
     for i in range(count):
         dx[i] = 2.0 * (x[i] - target[i]) / count
 
 
 class LoopsMSE(LossOp):
+    """Mean squared error in compiled loops."""
+
     def forward(self, n: int, has_loss: bool = True) -> None:
         if has_loss:
             self.loss[0] = forward(self.x.reshape(-1), self.target.reshape(-1), self.x[:n].size)

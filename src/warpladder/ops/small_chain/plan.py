@@ -23,9 +23,11 @@ PARTS, GROUP = (1, 2, 3, 4, 6, 8), 16
 BLOCK_BYTES, ALL_BYTES, MULTIPLY_ADDS = 40, 1400, 90
 #: Cycles that a layer takes next to its arithmetic, and those of a launch of its own in a graph.
 LAYER_CYCLES, LAUNCH_CYCLES = 400, 4000
-#: Costs of a plan with layers in pieces, fitted to five nets on an H100 (docs/notes/graph.md): cycles before it begins,
-#: those that it takes for one that is estimated; and further launches of a layer too large for `short_gradients`.
-PIECES_CYCLES, PIECES, FURTHER = 19_000, 2.1, 9
+#: Cost of a plan with layers in pieces, fitted to five nets on an H100 (docs/notes/graph.md): a constant in cycles, and
+#: a multiple of the estimate.
+PIECES_CYCLES, PIECES_FACTOR = 19_000, 2.1
+#: Launches that a layer too large for `short_gradients` needs more than others, if it has launches of its own.
+FURTHER = 9
 
 
 def padded(width: int) -> int:
@@ -121,7 +123,7 @@ def planned(
     passes, taken = max(launches, 2 * len(widths) - 3 + has_dx), cycles(best, n, limits)
     if best.is_divided:
         large = sum(not short_gradients.fits(limits, n, *layer) for layer in pairwise(widths))
-        taken, passes = PIECES_CYCLES + PIECES * taken, passes + FURTHER * large
+        taken, passes = PIECES_CYCLES + PIECES_FACTOR * taken, passes + FURTHER * large
     return best if taken <= LAUNCH_CYCLES * passes else None
 
 

@@ -14,10 +14,11 @@ THREADS = 256
 OUTPUTS = (8, 4, 2)
 #: Most blocks of a multiprocessor.
 RESIDENT = 4
-#: Fitted to five nets on an H100 (docs/notes/graph.md): cycles that a pass of the threads takes next to its products,
-#: those of a block before and after its sample, each way; and cycles of products for one of an ideal multiprocessor, by
-#: a block alone, and where several keep the multiprocessor busy.
-PASS_CYCLES, SAMPLE_CYCLES, REAL, BUSY = 600, 2500, 2.0, 1.4
+#: Cycles that a pass of the threads takes next to its products, and a block before and after its sample, each way.
+#: These and the factors below are fitted to five nets on an H100 (docs/notes/graph.md).
+PASS_CYCLES, SAMPLE_CYCLES = 600, 2500
+#: Measured cycles of products, as multiples of the estimate: of a block alone, and of several blocks together.
+ALONE, TOGETHER = 2.0, 1.4
 #: Cycles of an output that is stored and whose gradient is loaded.
 STORED_CYCLES = 1.0
 #: Cycles of a launch in a graph, and of those that another layer takes, six of them with latencies of their own;
@@ -72,8 +73,11 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class FrontPlan:
-    """Plan of all stages, for blocks of `threads`. forward_shared, backward_shared : floats of a block's shared memory.
-    cycles : of a sample, both ways, and how many of them its products keep a multiprocessor busy.
+    """Plan of all stages, for blocks of `threads`.
+
+    forward_shared, backward_shared : floats of a block's shared memory.
+    cycles : estimate for a sample's forward and backward pass by one block.
+    busy : those of them in which the sample's products occupy the multiprocessor, so that other blocks wait.
     """
 
     stages: tuple[StagePlan, ...]
@@ -116,8 +120,8 @@ def fitting(stages: tuple[ConvStage, ...], limits: Limits) -> FrontPlan | None:
         return None
     products, passes = sum(map(_products, plans)), PASS_CYCLES * sum(2 + each.has_dx for each in plans)
     stored = STORED_CYCLES * sum(stage.o * stage.rows * stage.columns for stage in stages)
-    cycles = 2 * SAMPLE_CYCLES + passes + stored + REAL * products
-    return FrontPlan(plans, THREADS, forward, backward, cycles, BUSY * products)
+    cycles = 2 * SAMPLE_CYCLES + passes + stored + ALONE * products
+    return FrontPlan(plans, THREADS, forward, backward, cycles, TOGETHER * products)
 
 
 def filters(outputs: int, together: int, inputs: int, k: int) -> int:

@@ -9,6 +9,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, y: np.ndarray, n: int, s: int) -> None:
+    """y: each pixel of x as s x s equal pixels."""
     for sample in range(n):
         for c in range(y.shape[1]):
             for p in range(y.shape[2]):
@@ -18,6 +19,7 @@ def forward(x: np.ndarray, y: np.ndarray, n: int, s: int) -> None:
 
 @compiled
 def backward(dy: np.ndarray, dx: np.ndarray, n: int, s: int) -> None:
+    """dx = sum of dy over the s x s pixels of each pixel."""
     for sample in range(n):
         for c in range(dx.shape[1]):
             for p in range(dx.shape[2]):
@@ -30,6 +32,8 @@ def backward(dy: np.ndarray, dx: np.ndarray, n: int, s: int) -> None:
 
 
 class LoopsUpsample2d(Op):
+    """Nearest-neighbour upsampling in compiled loops."""
+
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
         assert isinstance(layer, Upsample2d)

@@ -121,12 +121,12 @@ class Chain:
 
     @property
     def layered(self) -> list[int]:
-        """Numbers of the segments that compute only layers."""
+        """Indices of the segments that compute only layers."""
         return [number for number, (part, _) in enumerate(self.boundaries.cut) if not part.gathers and not part.turns]
 
     @property
     def multiplying(self) -> list[int]:
-        """Numbers of the segments whose matrix products can be launched alone: all without the loss."""
+        """Indices of the segments whose matrix products can be launched alone: all but those that compute the loss."""
         return [number for number, (part, _) in enumerate(self.boundaries.cut) if not part.turns]
 
     @property

@@ -22,13 +22,13 @@ from ..kernelwise.chain import Chain
 
 Variant = TypeVar("Variant")
 
-#: Plans of a product that are timed, in the order of the cost model, and of them with the same tile: the model errs
-#: about tiles more often than about parts.
-MOST, EACH = 12, 3
+#: Most plans of a product that are timed, the first by the cost model, and most of them with the same tile: the model
+#: errs about tiles more often than about the parts of split-K.
+PLANS, PLANS_OF_A_TILE = 12, 3
 
-#: A plan is timed if the cost model gives it at most this multiple of the first plan's time. Of 27 products on an H200
-#: the slowest plan that was chosen has 1.22.
-WITHIN = 1.3
+#: Largest estimated time of a plan that is timed, as a multiple of the first plan's. Of 27 products on an H200 the
+#: chosen plan had at most 1.22.
+SLOWEST = 1.3
 
 
 class Choice(ABC, Generic[Variant]):
@@ -111,6 +111,7 @@ class TileChoice(Choice[TilePlan]):
 
     @property
     def planned(self) -> Planner[TilePlan]:
+        """Planner of the product, which holds the plan in use for each number of samples."""
         return self.op.products[self.product]
 
     def variants(self) -> list[TilePlan]:
@@ -122,12 +123,12 @@ class TileChoice(Choice[TilePlan]):
         costs = self.planned.costs(self.n)
         for plan, cycles in costs.items():
             alike = any(plan.tile.kind == other.tile.kind for other in found)
-            if alike and cycles > WITHIN * costs[found[0]]:
+            if alike and cycles > SLOWEST * costs[found[0]]:
                 continue  # the best of each kind of tile is timed: the model errs more about kinds than within one
             taken[plan.tile] += 1
-            if taken[plan.tile] <= EACH:
+            if taken[plan.tile] <= PLANS_OF_A_TILE:
                 found.append(plan)
-        return found[:MOST]
+        return found[:PLANS]
 
     def calls(self, variant: TilePlan) -> list[Call]:
         self.settle(variant)

@@ -50,6 +50,7 @@ def plain(words: list[str], operands: list[Operand]) -> str | None:
 
 
 def carry(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of an addition or subtraction with the carry bit."""
     kind, a, b = type_of(words), cast(type_of(words), operands[1]), cast(type_of(words), operands[2])
     uses = "emu_cc" if words[0] in ("addc", "subc") else "0u"
     call = f"emu::ptx::{words[0][:3]}_carry<{kind}>({a}, {b}, {uses}, emu_cc)"
@@ -57,6 +58,7 @@ def carry(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
 
 
 def convert(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of a conversion between types of numbers; None for an unknown type or rounding."""
     to, source = words[-2], words[-1]
     if (to, source) == ("tf32", "f32"):
         return put(operands[0], f"emu::tf32_bits({cast('float', operands[1])})")
@@ -80,6 +82,7 @@ def convert(opcode: str, words: list[str], operands: list[Operand]) -> str | Non
 
 
 def compare(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of a comparison into a predicate, or into it and its negation; None for an unknown one."""
     kind, sign = type_of(words), _COMPARISONS.get(words[1])
     if sign is None or len(operands) > 3:
         return None
@@ -90,11 +93,13 @@ def compare(opcode: str, words: list[str], operands: list[Operand]) -> str | Non
 
 
 def select(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of a choice between two numbers by a predicate."""
     kind = type_of(words)
     return put(operands[0], f"(({operands[3]}) ? {cast(kind, operands[1])} : {cast(kind, operands[2])})")
 
 
 def bits(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of an instruction on bits or bytes; None for an unknown form."""
     kind = type_of(words)
     rest = ", ".join(cast("uint32_t" if (i and words[0] != "bfi") or i > 1 else kind, each)
                      for i, each in enumerate(operands[1:]))  # fmt: skip

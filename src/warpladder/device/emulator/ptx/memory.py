@@ -9,6 +9,7 @@ _ATOMICS = {"add": "Add", "min": "Min", "max": "Max", "exch": "Exch", "cas": "CA
 
 
 def load(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of a load or store of one number or a vector; None for an unknown address space."""
     if {"const", "param", "local", "mmio"} & set(words):
         return None
     kind, is_load = type_of(words), words[0] in ("ld", "ldu")
@@ -38,6 +39,7 @@ def send(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
 
 
 def atomic(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of an atomic operation, with or without its result; None for an unknown form."""
     kind = type_of(words)
     operation = next((word for word in words[1:] if word in _ATOMICS), "")
     has_result = words[0] == "atom"
@@ -52,6 +54,7 @@ def atomic(opcode: str, words: list[str], operands: list[Operand]) -> str | None
 
 
 def copy(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of an asynchronous copy to shared memory, or of a wait for copies; None for an unknown form."""
     if "commit_group" in words and "bulk" not in words:
         return "emu::commit_copies();"
     if "wait_group" in words and "bulk" not in words:
@@ -71,6 +74,7 @@ def copy(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
 
 
 def phase(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of an `mbarrier` instruction; None for an unknown form."""
     at = 0 if words[1] in ("init", "expect_tx") else 1
     if words[1] == "arrive" and isinstance(operands[0], str) and operands[0].startswith("["):
         at = 0

@@ -15,6 +15,7 @@ _FACTORS = {(each, each) for each in ("f16", "bf16", "tf32", "s8", "u8", "f64")}
 
 
 def warp(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of a shuffle, vote, match, reduction or election of a warp; None for an unknown form."""
     mask = f"emu::ptx::as<uint32_t>({operands[-1]})"
     if words[0] == "activemask":
         return put(operands[0], "__activemask()")
@@ -36,6 +37,7 @@ def warp(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
 
 
 def barrier(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of a barrier or fence; None for an unknown form."""
     if opcode.startswith("bar.warp.sync"):
         return f"__syncwarp({cast('uint32_t', operands[0])});"
     if opcode.startswith("barrier.cluster.wait"):
@@ -52,6 +54,7 @@ def barrier(opcode: str, words: list[str], operands: list[Operand]) -> str | Non
 
 
 def matrix(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of `ldmatrix` or `mma`; None for an unknown shape or type."""
     if words[0] == "ldmatrix" and "m8n8" in words and words[-1] == "b16":
         targets = operands[0] if isinstance(operands[0], list) else [operands[0]]
         turned = "true" if "trans" in words else "false"
@@ -78,6 +81,7 @@ def matrix(opcode: str, words: list[str], operands: list[Operand]) -> str | None
 
 
 def special(opcode: str, words: list[str], operands: list[Operand]) -> str | None:
+    """C++ of an instruction on addresses, waiting or stopping, "" for a hint; None for an unknown one."""
     if _NOTHING.fullmatch(opcode):
         return ""
     if words[0] == "createpolicy":

@@ -61,7 +61,7 @@ class NetFunction:
 
     @cached_property
     def float32(self) -> frozenset[str]:
-        """Names of the tensors of normalisations."""
+        """Names of the tensors that stay in float32: those of normalisations."""
         net = self.net
         shaped = zip(net.names, net.layers, net.shapes, strict=False)
         return frozenset(

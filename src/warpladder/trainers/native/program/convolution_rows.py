@@ -24,6 +24,7 @@ from .tensors import ActivationView
 
 
 def forward(rows: RowBuilder, node: FusedLayer) -> None:
+    """Emit the rows of a convolution's forward pass: one, or with a folded upsampling one for each parity."""
     at, x, y, layer = rows.layout.layers[node.index], rows.values[node.x], rows.values[node.y], node.layer
     assert isinstance(layer, Conv2d)
     finish = RELU if node.has_relu else STORE

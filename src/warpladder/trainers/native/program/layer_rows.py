@@ -87,6 +87,7 @@ def _general_loss(rows: RowBuilder, x: Tensor, dx: Tensor) -> None:
 
 
 def forward(rows: RowBuilder, node: FusedLayer) -> None:
+    """Emit the row of a layer without products: its forward pass."""
     x, y, layer = rows.values[node.x], rows.values[node.y], node.layer
     if isinstance(layer, nets.ReLU):
         rows.emit("forward", "relu", ReluOperands(x.view, y.view))

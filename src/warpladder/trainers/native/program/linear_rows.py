@@ -21,6 +21,7 @@ from .tensors import Tensor
 
 
 def forward(rows: RowBuilder, node: FusedLayer) -> None:
+    """Emit the row of a Linear layer's forward pass."""
     at, x, y = rows.layout.layers[node.index], rows.values[node.x], rows.values[node.y]
     if at.has_few_outputs:
         operation = "few_outputs_of_bytes" if rows.enters(node.x) else "few_outputs"

@@ -15,6 +15,7 @@ from .tensors import Tensor
 
 
 def forward(rows: RowBuilder, node: FusedLayer) -> None:
+    """Emit the row of the forward pass of a branch, a shortcut or a sum."""
     x, y = rows.values[node.x], rows.values[node.y]
     stored = None if isinstance(node.layer, Branch) else rows.values[rows.node_of(rows.net.skips.stored[node.index]).x]
     if isinstance(node.layer, Shortcut):
@@ -24,6 +25,7 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
 
 
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
+    """Emit the row of the input gradient of a branch, a shortcut or a sum, if there is one."""
     dx, dy = rows.value_gradients.get(node.x), rows.value_gradients[node.y]
     if dx is None:
         return
