@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from .errors import RungError
-from .errors.arguments import called_by_name, shown
+from .errors.arguments import called_by_name, meant, shown
 from .rungs import (
     cupy,
     gemm,
@@ -140,8 +139,8 @@ def read_options(rung: Rung, texts: list[str]) -> dict[str, Any]:
     return out
 
 
-#: Fastest rungs of a device, for those who give its name as a rung's.
-_OF_DEVICES = {"cpu": ["native"], "gpu": ["graph", "tensor"], "cuda": ["graph", "tensor"]}
+#: Questions about the fastest rungs of a device, whose name was given as a rung's.
+_OF_DEVICES = {"cpu": "did you mean 'native'? ", **dict.fromkeys(("gpu", "cuda"), "did you mean 'graph' or 'tensor'? ")}
 
 
 def _plain(name: str) -> Rung:
@@ -155,10 +154,8 @@ def _plain(name: str) -> Rung:
             return rung
     if os.path.isfile(f"{name}.py"):
         raise RungError(f"there is no rung {name!r}: did you mean the file, ./{name}.py?")
-    lower = str(name).lower()
-    near = _OF_DEVICES.get(lower) or get_close_matches(lower, _names())
-    meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise RungError(f"there is no rung {shown(name)}: {meant}'warpladder rungs' lists all")
+    near = _OF_DEVICES.get(str(name).lower()) or meant(name, _names(), 3, before="", after=" ")
+    raise RungError(f"there is no rung {shown(name)}: {near}'warpladder rungs' lists all")
 
 
 def _names() -> list[str]:

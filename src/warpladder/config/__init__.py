@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..errors import ConfigError
-from ..errors.arguments import ByName, kind_of, listed, shown
+from ..errors.arguments import ByName, kind_of, listed, meant, shown
 from ..nets import Shape
 from ..optimizers import SGD, Adam, Optimizer
 from ..optimizers.schedules import Constant, Cosine, Schedule
@@ -252,8 +252,9 @@ class TrainConfig(metaclass=ByName):
                 out[name] = named(
                     kind, str(given.get("name")), {key: value for key, value in given.items() if key != "name"}
                 )
-        if unknown := [name for name in out if name not in {field.name for field in fields(cls)} and name not in SHORT]:
-            raise ConfigError(f"there is no setting {shown(unknown[0])}")
+        known = [*(field.name for field in fields(cls)), *SHORT]
+        if unknown := [name for name in out if name not in known]:
+            raise ConfigError(f"there is no setting {shown(unknown[0])}{meant(unknown[0], known)}")
         return cls(**out)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
-from ..errors.arguments import shown
+from ..errors.arguments import meant, shown
 from ..nets import LOSSES, BCEWithLogitsLoss, Loss
 from ..nets.describe import made_loss
 from ..optimizers import Optimizer
@@ -57,9 +56,8 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
     there: Mapping[str, type[Kind]] = kind.known
     found = there.get(FORMER.get(name.lower(), name.lower()))
     if found is None:
-        near = get_close_matches(name.lower(), there, 2)
-        meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ConfigError(f"there is no {what} {shown(name)}: {meant}there are {', '.join(sorted(there))}")
+        near = meant(name, there, 2, before="", after=" ")
+        raise ConfigError(f"there is no {what} {shown(name)}: {near}there are {', '.join(sorted(there))}")
     given = dict(settings or {})
     values = given | _settings(what, form, parts, given)
     if type(base) is not found:
@@ -92,9 +90,8 @@ def read_loss(text: str) -> Loss:
     short = {kind.removesuffix("Loss").lower(): kind for kind in LOSSES} | {"bce": BCEWithLogitsLoss.__name__}
     kind = short.get(name.replace("_", "").replace("-", "").lower().removesuffix("loss"))
     if kind is None:
-        near = get_close_matches(name.lower(), short, 2)
-        meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ConfigError(f"there is no loss {shown(name)}: {meant}there are {', '.join(LOSSES)}")
+        near = meant(name, short, 2, before="", after=" ")
+        raise ConfigError(f"there is no loss {shown(name)}: {near}there are {', '.join(LOSSES)}")
     values = _settings("loss", "huber:delta=0.5", parts)
     if isinstance(values.get("weight"), float):
         values["weight"] = (values["weight"],)

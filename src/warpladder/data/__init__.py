@@ -7,11 +7,10 @@ order.py has the shuffled order of samples that every rung follows.
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 
 from ..errors import DataError
-from ..errors.arguments import called_by_name, shown
+from ..errors.arguments import called_by_name, meant, shown
 from . import cifar10, csv, digits, mnist
 from .arrays import arrays
 from .csv import write_submission
@@ -94,10 +93,9 @@ def load(
         return _standardised(split(found, limit=limit, validation=validation, seed=seed), standardize)
     source = _source(name)
     if source is None:
-        near = get_close_matches(str(name).lower(), NAMES)
-        meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+        near = meant(name, NAMES, 3)
         if os.path.isfile(f"{name}.py"):
-            meant = f": did you mean the file, ./{name}.py?"
+            near = f": did you mean the file, ./{name}.py?"
         if os.path.isfile(name):
             with opened(Path(name)) as reader:
                 kind = looks_like(reader.peek(300))
@@ -106,7 +104,7 @@ def load(
                 "ends in .csv, .tsv, .txt (tables, gzipped or not), .npz or .py, and images are a folder with one for "
                 "each class"
             )
-        raise DataError(f"there is no data set {shown(name)}{meant}; there are {', '.join(NAMES)}")
+        raise DataError(f"there is no data set {shown(name)}{near}; there are {', '.join(NAMES)}")
     if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
         raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shown(shape)}")
     if shape is not None and not source.takes_shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
@@ -52,9 +52,9 @@ class ByName(type):
             takes = [*known, *getattr(cls, "short", ())]
             if beyond := [name for name in settings if name not in takes]:
                 sizes = _inferred(known) if any(name.startswith("in_") for name in beyond) else ""
-                meant = sizes or _meant(beyond[0], takes)
+                more = sizes or meant(beyond[0], takes)
                 raise ArgumentError(
-                    f"{cls.__name__} has no {', '.join(beyond)}{meant}; it has {', '.join(takes) or 'no settings'}"
+                    f"{cls.__name__} has no {', '.join(beyond)}{more}; it has {', '.join(takes) or 'no settings'}"
                 )
             if lacking := [name for name in needed if name not in settings and name not in by_place[: len(places)]]:
                 raise ArgumentError(f"{cls.__name__} wants {' and '.join(lacking)}: {form}")
@@ -73,10 +73,13 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 
-def _meant(name: str, takes: Sequence[str]) -> str:
-    """Suggestion of the setting that an unknown name means, or ""."""
-    near = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in takes else get_close_matches(name, takes, 1)
-    return f": did you mean {near[0]}?" if near else ""
+def meant(word: object, known: Iterable[str], most: int = 1, before: str = ": ", after: str = "") -> str:
+    """Question "did you mean ...?" with the known names closest to an unknown one, in any case, or ""."""
+    names = {str(name).lower(): name for name in known}
+    lower = str(word).lower()
+    other = _ELSEWHERE.get(lower)
+    near = [other] if other in names else [names[each] for each in get_close_matches(lower, names, most)]
+    return f"{before}did you mean {' or '.join(map(repr, near))}?{after}" if near else ""
 
 
 def wanted(name: str, value: Any, kind: type | tuple[type, ...], form: str) -> None:
@@ -131,9 +134,9 @@ def called_by_name(function: Callable[P, T]) -> Callable[P, T]:
             name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
             reason = str(error)
             if unknown := [each for each in names if each not in signature.parameters]:
-                near = [] if unknown[0] in _SETTINGS else get_close_matches(unknown[0], takes, 1)
-                meant = f": did you mean {near[0]}?" if near else _SETTINGS.get(unknown[0], "")
-                reason = f"{name} has no argument {listed(unknown)}{meant}"
+                reason = (
+                    f"{name} has no argument {listed(unknown)}{_SETTINGS.get(unknown[0]) or meant(unknown[0], takes)}"
+                )
             elif reason.startswith("too many"):
                 reason = f"{name} was given too many arguments by place: write their names"
             else:

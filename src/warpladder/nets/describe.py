@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, fields
-from difflib import get_close_matches
 from typing import Any
 
 from ..errors import NetError
-from ..errors.arguments import listed, shown
+from ..errors.arguments import listed, meant, shown
 from ..files.python import OURS, home
 from . import LOSSES, Layer, Loss, Net
 
@@ -44,7 +42,10 @@ def loss_of(value: Any) -> Loss:
     """Loss of this name, or of a dict with "type" and settings. Raises `NetError` for an unknown loss."""
     kind, settings = (value.get("type"), value) if isinstance(value, dict) else (value, {})
     if not isinstance(kind, str) or kind not in LOSSES:
-        raise NetError(f"there is no loss {shown(kind)}{meant(kind, LOSSES)}; there are {', '.join(LOSSES)}")
+        raise NetError(
+            f"there is no loss {shown(kind)}{meant(kind, LOSSES, before=' (', after=')')}; there are "
+            f"{', '.join(LOSSES)}"
+        )
     return made_loss(kind, {key: given for key, given in settings.items() if key != "type"})
 
 
@@ -54,15 +55,8 @@ def made_loss(kind: str, settings: dict[str, Any]) -> Loss:
     for name in settings:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has no settings"
-            raise NetError(f"loss: {kind} has no {name!r}{meant(name, known)}: {has}")
+            raise NetError(f"loss: {kind} has no {name!r}{meant(name, known, before=' (', after=')')}: {has}")
     return LOSSES[kind](**settings)
-
-
-def meant(word: object, known: Iterable[str]) -> str:
-    """Question " (did you mean ...?)" if a known name is close to the word, ignoring case; else ""."""
-    by_lower = {name.lower(): name for name in known}
-    close = get_close_matches(str(word).lower(), by_lower, 1, 0.65)
-    return f" (did you mean {by_lower[close[0]]!r}?)" if close else ""
 
 
 def _from(layer: Layer) -> dict[str, str]:

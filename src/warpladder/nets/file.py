@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArgumentError, NetError
-from ..errors.arguments import called_by_name, shown, wanted_path
+from ..errors.arguments import called_by_name, meant, shown, wanted_path
 from ..files.python import call, run_file
 from . import RESIDUAL_PARTS, ZOO, Layer, Loss, Net, Residual, Shape, is_named
-from .describe import loss_of, meant
+from .describe import loss_of
 from .torch_module import net_of_module
 
 ENDINGS = (".toml", ".py")
@@ -141,7 +141,8 @@ def _layer(index: int | str, table: Any) -> Layer | Residual:
     names = [*(name for name, each in Layer.known.items() if each not in RESIDUAL_PARTS), "Residual"]
     if not isinstance(kind, str) or kind not in names:
         raise NetError(
-            f"layer {index}: there is no layer {shown(kind)}{meant(kind, names)}: there are {', '.join(names)}"
+            f"layer {index}: there is no layer {shown(kind)}{meant(kind, names, before=' (', after=')')}: there are "
+            f"{', '.join(names)}"
         )
     known = {field.name: field for field in fields(Layer.known[kind])}  # type: ignore[arg-type]
     for key in settings:
@@ -176,7 +177,10 @@ def _residual(index: int | str, settings: dict[str, Any]) -> Residual:
 def _only_known(given: Iterable[str], known: tuple[str, ...], complaint: str) -> None:
     for key in given:
         if key not in known:
-            raise NetError(f"{complaint.format(key)}{meant(key, known)}: it has {', '.join(known) or 'no settings'}")
+            raise NetError(
+                f"{complaint.format(key)}{meant(key, known, before=' (', after=')')}: it has "
+                f"{', '.join(known) or 'no settings'}"
+            )
 
 
 def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: int) -> Net:

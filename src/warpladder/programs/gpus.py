@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 
 from ..errors import ConfigError
+from ..errors.arguments import meant
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
@@ -66,9 +66,9 @@ def find(name: str) -> EmulatedGpu:
     plain = "".join(name.upper().replace("-", " ").replace("_", " ").split())
     if plain in GPUS:
         return GPUS[plain]
-    near = get_close_matches(plain, GPUS, 1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    raise ConfigError(f"there is no GPU {name!r}: {meant}there are {', '.join(GPUS)}")
+    raise ConfigError(
+        f"there is no GPU {name!r}: {meant(plain, GPUS, before='', after=' ')}there are {', '.join(GPUS)}"
+    )
 
 
 def described(gpu: EmulatedGpu, threads: int) -> str:

@@ -35,7 +35,7 @@ def r2_of(out: np.ndarray, y: Any, name: str) -> float:
     Both are in the targets' units; targets of a table's data set, which are deviations, are converted.
     """
     if y is None:
-        raise DataError(f"net {name!r}: scoring needs targets")
+        raise DataError(f"net {name!r}: scoring needs targets: give y")
     target, out = to_numbers(y, "y").astype(np.float64), out.reshape(len(out), -1)
     target = target[:, None] if target.ndim == 1 else target
     if isinstance(y, Encoded) and not isinstance(y.encoding, tuple):

@@ -39,7 +39,7 @@ def with_ops(
 
         if (reason := gpu.why_not()) is not None:
             names = ", ".join(file for op, _ in found for file in files(op))
-            click.echo(f"{names}: on the emulator, since here is no GPU ({reason})", err=True)
+            click.echo(f"{names}: on the emulator, since no GPU is usable here: {reason.partition(';')[0]}", err=True)
             shared = shared | {"device": "emulated"}
     named = {rung.name for rung in rungs or ()}
     ours = [rung for rung in dict.fromkeys(bases) if rung.name not in named]

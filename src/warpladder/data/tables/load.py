@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError, DataError
-from ...errors.arguments import called_by_name, listed, shown, wanted
+from ...errors.arguments import called_by_name, listed, meant, shown, wanted
 from ...errors.warning import warn
 from ..columns import is_data_frame
 from ..dataset import Dataset
@@ -234,14 +233,13 @@ def _check_names(
     for what, names in ((learns, learnt), ("drop", drop), ("category", category)):
         for name in names:
             if name not in frame.columns:
-                near = get_close_matches(str(name), frame.names, 1)
-                meant = f": did you mean {near[0]!r}?" if near else "."
+                near = meant(name, frame.names) or "."
                 several = [each.strip() for each in str(name).split(",")]
                 if len(several) > 1 and what != "label" and all(each in frame.columns for each in several):
                     options = " ".join(f"--{what} {quote(each)}" for each in several)
-                    meant = f": several are {options}, in Python {what}={several}."
+                    near = f": several are {options}, in Python {what}={several}."
                 raise DataError(
-                    f"{frame.source}: {what} names {shown(name)}, which is no column{meant} The columns are "
+                    f"{frame.source}: {what} names {shown(name)}, which is no column{near} The columns are "
                     f"{listed(frame.names)}"
                 )
     if twice := [name for name in learnt if learnt.count(name) > 1]:
