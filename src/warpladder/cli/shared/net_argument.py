@@ -33,7 +33,8 @@ def net_argument(required: bool = True) -> Decorator:
         if required and value is None and own is None:
             if (resumed := ctx.params.get("resume")) is not None:
                 raise click.UsageError(_resuming(resumed), ctx)
-            raise click.MissingParameter(ctx=ctx, param=argument)
+            more = "Name a net, or the widths of a perceptron, --hidden 512,256"
+            raise click.MissingParameter(more, ctx=ctx, param=argument)
         return own if value is None else value
 
     def checked(command: Command) -> Command:
