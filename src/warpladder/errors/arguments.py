@@ -78,7 +78,7 @@ def meant(word: object, known: Iterable[str], most: int = 1, before: str = ": ",
     names = {str(name).lower(): name for name in known}
     lower = str(word).lower()
     other = _ELSEWHERE.get(lower)
-    near = [other] if other in names else [names[each] for each in get_close_matches(lower, names, most)]
+    near = [other] if other in names else [names[each] for each in get_close_matches(lower, names, most, 0.65)]
     return f"{before}did you mean {' or '.join(map(repr, near))}?{after}" if near else ""
 
 

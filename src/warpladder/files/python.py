@@ -76,7 +76,8 @@ def reported(name: str, at: Path, error: type[WarpladderError]) -> Iterator[None
         lines = [frame.lineno for frame in traceback.extract_tb(trouble.__traceback__) if frame.filename == str(at)]
         where = f", line {lines[-1]}" if lines else ""
         kind = "" if isinstance(trouble, WarpladderError) else f"{type(trouble).__name__}: "
-        raise error(f"{name}{where}: {kind}{' '.join(str(trouble).split())}") from trouble
+        lacks = f": install it for {sys.executable}" if isinstance(trouble, ModuleNotFoundError) else ""
+        raise error(f"{name}{where}: {kind}{' '.join(str(trouble).split())}{lacks}") from trouble
 
 
 #: Prefix of the names of warpladder's own modules.

@@ -384,7 +384,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"target": ["height", 3]}, "target wants names of columns"),
     ({"label": "answer", "source": {"a": [1]}}, "a table wants a path, a list of paths or a data frame, got"),
     ({"label": "answer", "source": []}, "a table wants a path, a list of paths or a data frame, got None"),
-    ({"lable": "answer"}, "table has no argument lable: did you mean label"),
+    ({"lable": "answer"}, "table has no argument lable: did you mean .label"),
 ]
 
 
