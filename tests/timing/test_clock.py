@@ -29,7 +29,7 @@ from warpladder.timing.entry import TimedEntry
 from warpladder.timing.measure import prepare, repeat
 from warpladder.timing.repeat import replay, time_test
 from warpladder.timing.task import ClimbTask, TimingPlan
-from warpladder.timing.turn import Turn, drawn_index, drawn_ranges
+from warpladder.timing.turn import StepRange, Turn, drawn_index, drawn_ranges
 
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 REPEATS = 3
@@ -217,7 +217,7 @@ def test_short_calls_of_a_replay_are_anywhere_in_an_epoch():
     assert all(any(at <= first < at + 500 for first in short) for at in (0, 500, 1000, 1500))
     assert [sum(last - first for order, first, last in calls if order is one) for one in turn.orders] == [2000] * 40
     assert {drawn_index(calls[:3]) for _ in range(400)} <= {0, 1, 2}
-    assert drawn_index([(turn.orders[0], 0, 0)]) == 0
+    assert drawn_index([StepRange(turn.orders[0], 0, 0)]) == 0
 
 
 def test_there_are_enough_programs():
