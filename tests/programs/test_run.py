@@ -281,6 +281,8 @@ def test_a_correct_program_passes_the_check(programs):
         ("#include <cusolverDn.h>\nint main() {}", r"program.cu:1: <cusolverDn.h> cannot be emulated"),
         ("#include <GL/glut.h>\nint main(int n, char** a) {\n cudaSetDevice(0);\n glutInit(&n, a); }",
          "program.cu:4: glutInit is of OpenGL, which cannot be emulated"),
+        ("#include <cublasLt.h>\nint main() {\n cublasLtMatmul(1); }",
+         "program.cu:3: cublasLtMatmul is of cuBLASLt, which cannot be emulated"),
         ("#include <GL/gl.h>\nint main() { glBogus(); }", "program.cu:2: glBogus is of OpenGL, which cannot be"),
         ("int main() { cudaIpcMemHandle_t h;\ncudaIpcGetMemHandle(&h, 0); }", "program.cu:2: .* memory that processes"),
         ("int main() { int* x;\ncudaMaloc(&x, 4); }", "cudaMaloc is no name of CUDA .* mean 'cudaMalloc'"),

@@ -149,6 +149,8 @@ _HINTS_OF_PROGRAMS = {
     ", and no line is known: ": "compare the bytes of each copy to the host with the size of its target.",
     " that nothing has written, ": "round the grid up, (n + block - 1) / block, and let the guard if (i < n) stop the "
     "threads that are left over.",
+    ": the number of blocks is rounded down": "round the grid up, (n + block - 1) / block.",
+    "fills a variable after the launches that read it": "call cudaMemcpyToSymbol before the launch.",
     " of __shared__ arrays ": "use smaller tiles, or extern __shared__ with the bytes as the third number of <<< >>>, "
     "which cudaFuncSetAttribute allows to be more.",
 }

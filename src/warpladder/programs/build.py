@@ -14,6 +14,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from ..device.emulator.rewrite import bare
 from ..device.emulator.toolchain import (
     ALWAYS,
     FEWER_PASSES,
@@ -56,7 +57,7 @@ _SLOW = ("-fira-region=one", "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-mo
 _NO_RETURN = ("-fsanitize=unreachable", "-fno-sanitize=return")
 #: Pattern of headers of NVIDIA's libraries and of device code that the emulator lacks.
 _NOT_HERE = re.compile(
-    r"cublasLt|cublasXt|cudnn|cufftw|curand_mtgp|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
+    r"cublasXt|cudnn|cufftw|curand_mtgp|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
     r"cuda_(?!gl_)\w*interop|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
 )
 
@@ -227,14 +228,20 @@ def _headers_made(common: tuple[str, ...]) -> Path:
     ).parent
 
 
+#: Function of the program with the name of a type that nvcc knows only after an include of cuda_fp16.h.
+_OWN = re.compile(r"\b(?:void|bool|int|unsigned|long|float|double|size_t|auto|T)\s*[*&]*\s*\b(half2?)\s*\(")
+
+
 def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
     """Write the rewritten files into a folder; return the original and the rewritten path of each named file."""
     names = {path: str(place / f"{number}{path.suffix}") for number, path in enumerate(sources.files)}
     known = kernels([source.text for source in sources.files.values()])
+    own = sorted({name for source in sources.files.values() for name in _OWN.findall(bare(source.text))})
+    defines = "".join(f"#define {name} emu_own_{name}\n" for name in own)
     named = []
     for path, source in sources.files.items():
         text = program_text(sources.redirected(source, names), str(path), known)
-        start = '#include "program.h"\n' if source.is_named and sources.uses_cuda(path) else ""
+        start = f'#include "program.h"\n{defines}' if source.is_named and sources.uses_cuda(path) else ""
         once = "#pragma once\n" if re.search(r"^[ \t]*#[ \t]*pragma[ \t]+once", text, re.MULTILINE) else ""
         Path(names[path]).write_text(f'{start}{once}#line 1 "{path}"\n{text}', encoding="utf-8")
         if source.is_named:

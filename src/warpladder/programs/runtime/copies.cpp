@@ -107,6 +107,11 @@ static void look_for_unwritten([[maybe_unused]] const Copy& c, [[maybe_unused]] 
         if (found && !g.count) g.first = row * (c.width / element) + here;
         g.count += found;
     }
+    if (a->reached && uintptr_t(c.from) == a->low && c.width * c.height == a->bytes)
+        report("problem", "unwritten", std::string(c.call) + " at {0} brings " + std::to_string(g.all) + " elements of "
+            + described(*a) + ", and kernel " + a->writer + " at " + place_of(a->written_at.file, a->written_at.line)
+            + " was told of as many, but has " + std::to_string(a->reached) + " threads and changed as many: the "
+            "number of blocks is rounded down", a->name, place);
     if (!g.count) return;
     if (!g.written() && a->writer.empty()) a->too_early = place;
     bool is_short = a->threads && g.written() && g.written() % a->threads == 0 && g.count < g.written();
@@ -215,6 +220,32 @@ EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t h
     return cudaSuccess;
 }
 
+namespace emu {
+struct LateVariable {
+    const char* place;
+    size_t bytes;
+    uint32_t code, filled;  // the line that has read it, and the moment in which it was filled
+    Spot spot;
+};
+static auto& late = *new std::vector<LateVariable>;
+
+// The first contents of a variable of the device that launches have read while it held zeros.
+static void fills(const void* symbol, const char* place, size_t bytes, Spot spot) {
+    static auto& filled = *new std::set<const void*>;
+    if (!filled.insert(symbol).second || std::any_of(place, place + bytes, [](char byte) { return byte; })) return;
+    uint32_t now = 0, code = emu_variable_read(place, bytes, 0, &now);
+    if (code) late.push_back({place, bytes, code, now, spot});
+}
+void late_variables() {
+    for (const LateVariable& each : late) {
+        uint32_t now;
+        if (!emu_variable_read(each.place, each.bytes, each.filled, &now))
+            report("problem", "unfilled", "cudaMemcpyToSymbol at {0} fills a variable after the launches that read it, "
+                "at {1}: they found zeros", "", each.spot, "", each.code);
+    }
+}
+}  // namespace emu
+
 EMU_EXPORT void emu_note_symbol(const void* symbol, size_t bytes) {
     Lock lock;
     symbols[uintptr_t(symbol)] = bytes;
@@ -244,6 +275,7 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, unsigned element, size_t of
     open_memory(true);
     char* place = (char*)symbol + offset;
     copying = {file, line};
+    if (to_symbol) fills(symbol, place, count, {file, line});
     if (to_symbol) memcpy(place, other, count);
     else memcpy(other, place, count);
     copying = {};

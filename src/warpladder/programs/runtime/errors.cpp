@@ -80,6 +80,7 @@ static void at_end() {
     unshown_prints();
     unread_results();
     leaks();
+    late_variables();
 }
 
 std::atomic<bool> is_launching{false};

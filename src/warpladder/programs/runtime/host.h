@@ -15,6 +15,7 @@
 // Functions of the emulator's runtime (device/emulator/runtime/launch.cpp).
 EMU_EXPORT int emu_launch(emu::Launch* launch);
 EMU_EXPORT void emu_launches(emu::Parent* parent);
+EMU_EXPORT uint32_t emu_variable_read(const void* variable, size_t bytes, uint32_t since, uint32_t* now);
 EMU_EXPORT char* emu_stuck();
 EMU_EXPORT void emu_free_reports(emu::Launch* launch);
 EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
@@ -56,6 +57,7 @@ struct Allocation {
     Spot written_at{};
     dim3 grid, block;    // of that launch, and the bytes that its threads stored
     uint64_t stored = 0;
+    size_t reached = 0;  // elements that it changed in place, if it was told their number and its grid is rounded down
     bool is_read = false;
     Spot too_early{};  // copy of it to the host before anything had written to it
     uintptr_t high() const { return low + bytes; }
@@ -126,6 +128,7 @@ void launch_ended();                        // ends the program if a signal came
 extern Spot copying;                        // copy that runs, whose pointer of the host may be wild
 void open_memory(bool open);                // to kernels and copies; to host code the device's memory is closed
 void leaks();
+void late_variables();                      // filled only after the launches that read them
 const char* type_name(cudaMemoryType type);
 
 // host_arrays.cpp: the array of the host that an address is in, without a name if it is not known

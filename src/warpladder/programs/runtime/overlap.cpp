@@ -49,6 +49,24 @@ static void worked(const Allocation& a, Work now, const std::string& what, Spot 
     works.push_back(std::move(now));
 }
 
+// Elements that a launch changed in place, each thread one, if it gets the number of all of them as an argument and its
+// last block is missing; 0 otherwise.
+static size_t rounded_down(const Request& r, const View& view, const Allocation& a) {
+    const Config& c = r.config;
+    const size_t side = c.block.x, threads = c.grid.x * side, all = a.bytes / a.element;
+    if ((view.touched & 3) != 3 || c.grid.y * c.grid.z * c.block.y * c.block.z != 1 || threads >= all
+        || all - threads >= side || view.stored != threads * a.element) return 0;
+    bool is_told = false;
+    for (unsigned i = 1; i <= r.count; ++i) {
+        if (r.sizes[i] == 4) is_told |= *static_cast<const uint32_t*>(r.body[i]) == all;
+        if (r.sizes[i] == 8) is_told |= *static_cast<const uint64_t*>(r.body[i]) == all;
+    }
+    uintptr_t last = 0;
+    emu_touched((void*)a.low, a.bytes, [](void* to, uintptr_t, uintptr_t high, int how) {
+        if (how) *static_cast<uintptr_t*>(to) = high; }, &last);
+    return is_told && last == a.low + threads * a.element ? threads : 0;
+}
+
 void overlaps_of_launch(const Request& r, const std::vector<View>& views, const void* stream, unsigned number) {
     Spot place{r.config.file, r.config.line};
     for (const View& view : views) {
@@ -57,6 +75,7 @@ void overlaps_of_launch(const Request& r, const std::vector<View>& views, const 
         if (view.touched & 1) a->is_read = true;
         if (view.touched & 2 && !r.config.is_library) {
             a->writer = r.name, a->written_at = place;
+            a->reached = rounded_down(r, view, *a);
             a->grid = r.config.grid, a->block = r.config.block, a->stored = view.stored;
         }
         if (view.touched & 2 && a->type != cudaMemoryTypeDevice) host().are_results_read = true;

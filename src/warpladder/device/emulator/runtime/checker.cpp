@@ -44,6 +44,7 @@ void Checker::begin(Run& run) {
 #ifdef EMU_COUNT
     counter.begin();
 #endif
+    parent_reads_.clear();
     parent_ = launch.parent ? *launch.parent : Parent{"", NO_STAMP, 0, 0, 0, 0, 0};
     threads_per_block_ = run.block.x * run.block.y * run.block.z;
     views_.clear();
@@ -157,6 +158,8 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
             unfinished(me, region, at, cell.write, now, write ? "writes" : "reads");
             continue;
         }
+        if (write && !parent_reads_.empty())
+            if (auto read = parent_reads_.extract(at)) beside_parent(me, region, at, read.mapped(), now, false, true);
         bool reads = !write || (atomic >= 1 && atomic <= 3);
         if (region.shared) used(cell, now, write);
         if (reads && !known_written(region, cell, at, bytes, size)) unread(me, region, at, code);

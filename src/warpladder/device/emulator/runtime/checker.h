@@ -78,6 +78,7 @@ class Checker {
     size_t unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first, size_t& gaps);
     void touched(uintptr_t address, size_t bytes, void (*note)(void*, uintptr_t, uintptr_t, int), void* to);
     void copied(uintptr_t to, uintptr_t from, size_t bytes);
+    uint32_t variable_read(uintptr_t address, size_t bytes, uint32_t since, uint32_t& now);
 
   private:
     template <unsigned size> const Near* usual(uintptr_t address, const void* code);
@@ -102,6 +103,8 @@ class Checker {
         const char* is);
     void report_unread(bool shared_only);
     void after_launch(Thread& me, Region& region, uintptr_t address, const Cell& cell, const Access& now, bool write);
+    void beside_parent(Thread& me, Region& region, uintptr_t address, const Access& its, const Access& now, bool wrote,
+        bool write);
     void left(Thread& me, Region& region, uintptr_t address, bool write, uint32_t code);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
     [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);
@@ -113,6 +116,7 @@ class Checker {
     static constexpr uint32_t NO_STAMP = ~0u;
     Run* run_ = nullptr;
     Parent parent_{};
+    std::unordered_map<uintptr_t, Access> parent_reads_;  // of elements that the launched kernel has read too
     std::vector<Region> views_;
     Region module_;
     // Arrays of the last accesses, by place in the code: one place mostly accesses one array.

@@ -68,15 +68,21 @@ void Checker::after_launch(Thread& me, Region& region, uintptr_t address, const 
                 && access.clock >= parent_.clock));
     };
     for (const Access* access : {&cell.write, &cell.read[0], &cell.read[1]}) {
+        if (!is_later(*access)) continue;
         const bool wrote = access == &cell.write;
-        if ((!wrote && !write) || !is_later(*access)) continue;
-        Report report = report_of(me, "child kernel", std::string("kernel ") + parent_.kernel + (wrote ? " writes "
-            : " reads ") + element(region, address) + " at {1} after it has launched kernel " + run_->launch.name
-            + ", which " + (write ? "writes" : "reads") + " it at {0}: that kernel may run at any time up to the end "
-            "of the one that launches it, in which nothing waits for it", region.name);
-        report.places = {in_code(*run_, now.code), in_code(*run_, access->code)};
-        return worker_here->warn(report);
+        if (wrote || write) return beside_parent(me, region, address, *access, now, wrote, write);
+        parent_reads_.emplace(address, *access);  // it may write there yet
     }
+}
+
+void Checker::beside_parent(Thread& me, Region& region, uintptr_t address, const Access& its, const Access& now,
+    bool wrote, bool write) {
+    Report report = report_of(me, "child kernel", std::string("kernel ") + parent_.kernel + (wrote ? " writes "
+        : " reads ") + element(region, address) + " at {1} after it has launched kernel " + run_->launch.name
+        + ", which " + (write ? "writes" : "reads") + " it at {0}: that kernel may run at any time up to the end "
+        "of the one that launches it, in which nothing waits for it", region.name);
+    report.places = {in_code(*run_, now.code), in_code(*run_, its.code)};
+    worker_here->warn(report);
 }
 
 // An access to the target of a copy that has not arrived.

@@ -91,6 +91,15 @@ EMU_EXPORT int emu_launch(Launch* launch) {
     return 1;
 }
 
+EMU_EXPORT uint32_t emu_variable_read([[maybe_unused]] const void* variable, [[maybe_unused]] size_t bytes,
+    [[maybe_unused]] uint32_t since, [[maybe_unused]] uint32_t* now) {
+#ifdef EMU_CHECK
+    return checker.variable_read(uintptr_t(variable), bytes, since, *now);
+#else
+    return 0;
+#endif
+}
+
 // Notes that the thread that runs launches a kernel; stamp: ~0 if nothing is checked.
 EMU_EXPORT void emu_launches([[maybe_unused]] Parent* parent) {
 #ifdef EMU_CHECK

@@ -74,5 +74,19 @@ void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {
     memset(target + known, 1, bytes - known);
 }
 
+// Where launches after a moment have read a variable of the module that no kernel has written; 0 for nowhere. now: this
+// moment.
+uint32_t Checker::variable_read(uintptr_t address, size_t bytes, uint32_t since, uint32_t& now) {
+    now = stamp_;
+    uint32_t code = 0;
+    if (address < module_.low || address + bytes > module_.high) return 0;
+    for (uintptr_t at = address & ~uintptr_t(3); at < address + bytes; at += 4) {
+        const Cell& cell = (*module_.cells)[at];
+        if (cell.write.thread) return 0;
+        if (cell.stamp > since && cell.read[0].thread) code = cell.read[0].code;
+    }
+    return code;
+}
+
 }  // namespace emu
 #endif

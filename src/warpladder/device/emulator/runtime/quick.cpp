@@ -73,7 +73,7 @@ template <unsigned size> EMU_INLINE bool Checker::writes_quickly(uintptr_t addre
     Region& region = *last->region;
     const uint32_t number = reader_.number, epoch = reader_.mine->epoch;
     const uint32_t stamp = region.shared ? reader_.clocks->stamp : launch_stamp_;
-    if (region.shared ? !reader_.is_alone : !region.written || !region.view) return false;
+    if (region.shared ? !reader_.is_alone : !region.written || !region.view || !parent_reads_.empty()) return false;
     auto before = [&](const Access& access) {
         return !access.thread || access.thread == number
             || (region.shared && access.thread < ENGINES && access.epoch < epoch);
