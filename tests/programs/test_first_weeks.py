@@ -102,7 +102,7 @@ EXPECTED = [
     ("copy", "is a variable of the program", "cudaMemcpyToSymbol"),
     ("out of bounds", "a pointer of the host", "a pointer in a struct"),
     ("", "", ""),  # a remark
-    ("unwritten", "was told of as many, but has 768 threads", "(n + block - 1) / block"),
+    ("unwritten", "gets as many, but has 768 threads", "(n + block - 1) / block"),
     ("unfilled", "fills a variable after the launches that read it", "before the launch"),
 ]
 

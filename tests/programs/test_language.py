@@ -225,7 +225,7 @@ void total(int *y) {
     cudaFree(x);
 }
 int without_return(int *y) { total(y); }
-int main() { int *y; if (cuInit(0) || !ticks()) return 1; cudaMalloc(&y, 8); without_return(y); cudaFree(y); }
+int main() { int *y; if (cuInit(0) || !ticks()) return 1; if (!ticks()) return; cudaMalloc(&y, 8); without_return(y); cudaFree(y); }
 """
 
 

@@ -290,8 +290,17 @@ _CUDA = re.compile(
 )
 
 
+#: A launch with too few or too many arguments in a message of the compiler.
+_ARGUMENTS = re.compile(
+    r"no matching function for call to ['‘](?:emu::)?start\(void \(&\)\((?P<takes>.*?)\), "
+    r".*emu::Config&?(?P<given>.*)\)['’]"
+)
+
+
 def _unknown(why: str) -> str:
     """The compiler's reason; for a name of OpenGL or CUDA that is not declared, that it is not emulated."""
+    if few := _ARGUMENTS.match(why):
+        return f"the launch gives ({few['given'].lstrip(', ')}) to a kernel of ({few['takes']})"
     if not re.search("declared|name a type", why):
         return why
     if re.match(r"['‘](?:texture|surface)['’] ", why):

@@ -105,7 +105,7 @@ def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -
 
     Raises KernelError: a launch or a declaration cannot be read; the message has file and line.
     """
-    text = _MEMBER.sub(r"\1\2emu_\3", tight(text))
+    text = _returning(_MEMBER.sub(r"\1\2emu_\3", tight(text)))
     text = _marked(_named(_addressed(_declared(_renamed(counts.marked(text)), known), known)))
     return _launches(without_ptx(rewritten(_saturating(text), file)), file, known)
 
@@ -134,6 +134,17 @@ def _renamed(text: str) -> str:
         if _SIZES.search(plain, first, last) and "__global__" not in plain[first:last]:
             out = out[:first] + _BUILT_IN.sub(r"emu_\1", out[first:last]) + out[last:]
     return out
+
+
+def _returning(text: str) -> str:
+    """Text in which `return;` of main() is `return 0;`, as nvcc takes it with a warning."""
+    plain = bare(text, directives=True)
+    for first, last in reversed(functions(plain)):
+        head, _, body = plain[first:last].partition("{")
+        if re.search(r"\bint\s+main\s*\($", head.partition("(")[0] + "(") and not re.search(r"\]\s*[({]", body):
+            for match in reversed(list(re.finditer(r"\breturn\s*;", plain[first:last]))):
+                text = text[: first + match.end() - 1] + " 0" + text[first + match.end() - 1 :]
+    return text
 
 
 def _saturating(text: str) -> str:

@@ -110,7 +110,7 @@ static void look_for_unwritten([[maybe_unused]] const Copy& c, [[maybe_unused]] 
     if (a->reached && uintptr_t(c.from) == a->low && c.width * c.height == a->bytes)
         report("problem", "unwritten", std::string(c.call) + " at {0} brings " + std::to_string(g.all) + " elements of "
             + described(*a) + ", and kernel " + a->writer + " at " + place_of(a->written_at.file, a->written_at.line)
-            + " was told of as many, but has " + std::to_string(a->reached) + " threads and changed as many: the "
+            + " gets as many, but has " + std::to_string(a->reached) + " threads and changed as many: the "
             "number of blocks is rounded down", a->name, place);
     if (!g.count) return;
     if (!g.written() && a->writer.empty()) a->too_early = place;

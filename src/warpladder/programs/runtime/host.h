@@ -57,7 +57,7 @@ struct Allocation {
     Spot written_at{};
     dim3 grid, block;    // of that launch, and the bytes that its threads stored
     uint64_t stored = 0;
-    size_t reached = 0;  // elements that it changed in place, if it was told their number and its grid is rounded down
+    size_t reached = 0;  // elements that it changed in place, if it gets their number and its grid is rounded down
     bool is_read = false;
     Spot too_early{};  // copy of it to the host before anything had written to it
     uintptr_t high() const { return low + bytes; }

@@ -56,15 +56,15 @@ static size_t rounded_down(const Request& r, const View& view, const Allocation&
     const size_t side = c.block.x, threads = c.grid.x * side, all = a.bytes / a.element;
     if ((view.touched & 3) != 3 || c.grid.y * c.grid.z * c.block.y * c.block.z != 1 || threads >= all
         || all - threads >= side || view.stored != threads * a.element) return 0;
-    bool is_told = false;
+    bool is_given = false;
     for (unsigned i = 1; i <= r.count; ++i) {
-        if (r.sizes[i] == 4) is_told |= *static_cast<const uint32_t*>(r.body[i]) == all;
-        if (r.sizes[i] == 8) is_told |= *static_cast<const uint64_t*>(r.body[i]) == all;
+        if (r.sizes[i] == 4) is_given |= *static_cast<const uint32_t*>(r.body[i]) == all;
+        if (r.sizes[i] == 8) is_given |= *static_cast<const uint64_t*>(r.body[i]) == all;
     }
     uintptr_t last = 0;
     emu_touched((void*)a.low, a.bytes, [](void* to, uintptr_t, uintptr_t high, int how) {
         if (how) *static_cast<uintptr_t*>(to) = high; }, &last);
-    return is_told && last == a.low + threads * a.element ? threads : 0;
+    return is_given && last == a.low + threads * a.element ? threads : 0;
 }
 
 void overlaps_of_launch(const Request& r, const std::vector<View>& views, const void* stream, unsigned number) {

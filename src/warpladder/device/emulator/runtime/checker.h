@@ -103,7 +103,7 @@ class Checker {
         const char* is);
     void report_unread(bool shared_only);
     void after_launch(Thread& me, Region& region, uintptr_t address, const Cell& cell, const Access& now, bool write);
-    void beside_parent(Thread& me, Region& region, uintptr_t address, const Access& its, const Access& now, bool wrote,
+    void with_parent(Thread& me, Region& region, uintptr_t address, const Access& its, const Access& now, bool wrote,
         bool write);
     void left(Thread& me, Region& region, uintptr_t address, bool write, uint32_t code);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);

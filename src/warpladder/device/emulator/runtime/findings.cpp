@@ -70,12 +70,12 @@ void Checker::after_launch(Thread& me, Region& region, uintptr_t address, const 
     for (const Access* access : {&cell.write, &cell.read[0], &cell.read[1]}) {
         if (!is_later(*access)) continue;
         const bool wrote = access == &cell.write;
-        if (wrote || write) return beside_parent(me, region, address, *access, now, wrote, write);
+        if (wrote || write) return with_parent(me, region, address, *access, now, wrote, write);
         parent_reads_.emplace(address, *access);  // it may write there yet
     }
 }
 
-void Checker::beside_parent(Thread& me, Region& region, uintptr_t address, const Access& its, const Access& now,
+void Checker::with_parent(Thread& me, Region& region, uintptr_t address, const Access& its, const Access& now,
     bool wrote, bool write) {
     Report report = report_of(me, "child kernel", std::string("kernel ") + parent_.kernel + (wrote ? " writes "
         : " reads ") + element(region, address) + " at {1} after it has launched kernel " + run_->launch.name
