@@ -136,7 +136,7 @@ class ClimbSchedule:
             self.ahead.begin(left[1:], least)
         while left:
             if left[0] is not first:
-                if not self.ahead.has_spare_cores and any(each.seconds for each in self.entries):
+                if not self.ahead.has_spare_cores and self.limit.is_set and any(each.seconds for each in self.entries):
                     self.ahead.begin(left, least)  # the first row has had all cores
                 if self.has_memory and {each.rung.name for each in left} <= self.ahead.waiting:
                     # slow rungs, and libraries that take long to import, would delay the timing
