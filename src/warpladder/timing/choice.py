@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ..config import TrainConfig
@@ -10,6 +11,7 @@ from ..errors.arguments import shown
 from ..ladder import LADDER, PEERS, find, is_peer, outside
 from ..nets import Net
 from ..rungs.base import Rung
+from ..trainers.kernelwise.where import why_not
 
 #: Choices of a climb's peers: the strongest variant of each on this machine, none, or every variant of `ladder.PEERS`.
 PEER_CHOICES = ("best", "none", "all")
@@ -29,6 +31,10 @@ FASTEST_FIRST = (
 
 #: Variants that take a minute or two to compile: a quick climb times the next variant, a whole climb both.
 SLOW_TO_START = ("torch:device=cuda:mode=compile",)
+
+
+#: Rungs that train on the CPU.
+ON_CPU = ("loops", "numpy", "native")
 
 
 def contenders(net: Net, config: TrainConfig, peers: str = "best", quick: bool = False) -> list[Rung]:
@@ -57,6 +63,13 @@ def is_slow_to_start(rung: Rung) -> bool:
     return rung.name in SLOW_TO_START
 
 
+def is_late(rung: Rung, is_proven: bool) -> bool:
+    """True if a first look takes peers before this rung: one of the CPU where there is a GPU, elsewhere a slow one that
+    is still to be proven.
+    """
+    return rung.base.name in ON_CPU if why_not(None) is None else math.isfinite(rung.proof_flops) and not is_proven
+
+
 def _strongest(variants: list[Rung], net: Net, config: TrainConfig) -> list[Rung]:
     """List of the first variant that can train here, and of the next one if the first starts slowly.
 
@@ -74,16 +87,19 @@ def _can_train(rung: Rung, net: Net, config: TrainConfig) -> bool:
 
 
 def from_the_fastest(rungs: Iterable[Rung]) -> list[Rung]:
-    """List of rungs: first those from user files, then the ladder from its top down, emulated rungs, and peers from the
-    fastest down.
+    """List of rungs: first those from user files, then those that choose by a clock, from the lowest up, whose kernels
+    the next one needs too; the ladder from its top down, emulated rungs, and peers from the fastest down.
+
+    While a rung chooses by a clock nothing else is proven: it has its row early, and the others wait once.
     """
 
-    def place(rung: Rung) -> tuple[bool, bool, int]:
+    def place(rung: Rung) -> tuple[bool, bool, int, int]:
         emulated = rung.options.chosen().get("device") == "emulated"
         known = [known.name for known in LADDER]
         at = len(known) if outside(rung) or rung.base.name not in known else known.index(rung.base.name)
         if is_peer(rung):
-            return True, emulated, FASTEST_FIRST.index(rung.name) if rung.name in FASTEST_FIRST else len(FASTEST_FIRST)
-        return False, emulated, -at
+            at = FASTEST_FIRST.index(rung.name) if rung.name in FASTEST_FIRST else len(FASTEST_FIRST)
+            return True, emulated, 0, at
+        return False, emulated, 0 if at == len(known) else 1 if rung.tunes else 2, at if rung.tunes else -at
 
     return sorted(rungs, key=place)

@@ -23,6 +23,9 @@ from .own import is_own
 from .task import TRAINING, ClimbTask, TimingPlan
 from .turn import Refused, Turn, fresh_turn
 
+#: Most seconds to build one of the package's trainers again: imports, compilations and searches were for the first.
+REBUILT = 1.5
+
 
 @dataclass
 class TimedEntry:
@@ -225,7 +228,7 @@ class TimedEntry:
     def replay(self) -> float:
         """Estimated seconds to build a new trainer and train one repetition again."""
         made = sum(self.found.get(part) or 0.0 for part in ("build_seconds", "load_seconds", "first_seconds"))
-        return made + self.repetition
+        return (made if self.is_outside else min(made, REBUILT)) + self.repetition
 
 
 def finite(value: float | None) -> float | None:

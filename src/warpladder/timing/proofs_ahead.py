@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
+from time import perf_counter
 
 from ..ladder import is_peer
 from ..machine import facts as machine
@@ -15,6 +16,10 @@ from .foreign.rung import is_isolated
 from .own import is_own
 from .parallel_proofs import CAN_PAUSE, MOST, ConcurrentProofs
 from .task import ClimbTask
+
+#: Share of the time for proofs after which a first look waits for the fastest rung's before it times others: each row
+#: pauses the proofs.
+FASTEST = 0.6
 
 SPARE = 2  # cores for this process and the system, where there are four or more; with fewer, two proofs share them
 
@@ -34,6 +39,7 @@ class ProofsAhead:
         report: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.task, self.cost, self.turn, self.report = task, cost, turn, report
+        self.fastest, self.began = "", perf_counter()  # name of the first rung that a process proves
         self.unproven: set[str] = set()
         self.dropped: set[str] = set()
         self._proofs: ConcurrentProofs | None = None
@@ -57,6 +63,7 @@ class ProofsAhead:
         some = [entry for entry in entries if self._needs_process(entry)]
         if len(some) >= least and machine.cores() >= 2:
             some.sort(key=lambda entry: (self.turn(entry), is_slow_to_start(entry.rung)))
+            self.fastest = some[0].rung.name
             self._add([entry.rung for entry in some])
 
     def _add(self, rungs: list[Rung]) -> None:
@@ -115,8 +122,11 @@ class ProofsAhead:
         all are being proven, wait for one.
 
         until : time of `perf_counter` after which it does not wait.
-        has_rungs : True if `until` applies only to peers, and the proofs of rungs are waited for.
+        has_rungs : True if `until` applies only to peers, and rungs are waited for; False in a first look.
         """
+        if not has_rungs and perf_counter() > self.began + FASTEST * (until - self.began):
+            while self.fastest in self.waiting and next(self.verdicts(left, until), None) is not None:
+                pass
         for _ in self.verdicts(left, 0.0 if CAN_PAUSE else until):
             pass
         self._sort(left)

@@ -20,7 +20,7 @@ from ..ladder import is_peer
 from ..machine import facts as machine
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
 from ..trainers.kernelwise.where import why_not
-from .choice import from_the_fastest, is_slow_to_start
+from .choice import from_the_fastest, is_late, is_slow_to_start
 from .climb_limit import GRACE, LEAST_REPEATS, ClimbLimit
 from .entry import TimedEntry, line
 from .entry_result import believe, result
@@ -179,10 +179,10 @@ class ClimbSchedule:
         return sorted(self.entries, key=key)
 
     def _turn(self, entry: TimedEntry) -> int:
-        """Sort key of a turn: 0 for rungs, 1 for peers; 2 in a first look for a slow rung whose proof is not stored."""
-        if is_peer(entry.rung):
-            return 1
-        return 2 if self.is_quick and entry.passed is None and self._proof_cost(entry) == 2 else 0
+        """Sort key of a turn: 0 for rungs, 1 for peers; 2 in a first look for `is_late` rungs."""
+        if is_peer(entry.rung) or not self.is_quick:
+            return int(is_peer(entry.rung))
+        return 2 * is_late(entry.rung, self._is_proven(entry))
 
     def _add_memories(self, entries: Iterable[TimedEntry]) -> None:
         """Measure the peak memory of timed entries in separate processes."""
