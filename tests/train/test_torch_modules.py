@@ -156,7 +156,7 @@ def test_hooks_losses_and_other_objects_are_refused():
     plain = nn.Sequential(nn.Linear(4, 3))
     with pytest.raises(NetError, match="reduction='sum'"):
         wl.from_torch(plain, loss=nn.CrossEntropyLoss(reduction="sum"))
-    with pytest.raises(NetError, match="loss wants a loss of warpladder"):
+    with pytest.raises(NetError, match="loss wants one of CrossEntropyLoss"):
         wl.from_torch(plain, loss=nn.CTCLoss())
     others: tuple[Any, ...] = (nn.Linear(4, 3), nn.ModuleList([nn.Linear(4, 3)]), "mlp", None)
     for other in others:

@@ -202,9 +202,7 @@ def _loss(loss: Any) -> Loss | None:
         return cast("Loss | None", loss)
     kind: Callable[..., Loss] | None = LOSSES.get(type(loss).__name__)
     if kind is None:
-        raise NetError(
-            f"loss wants a loss of warpladder or torch.nn, got {kind_of(loss)}; there are {', '.join(LOSSES)}"
-        )
+        raise NetError(f"loss wants one of {', '.join(LOSSES)}, got {kind_of(loss)}")
     if getattr(loss, "reduction", "mean") != "mean":
         raise NetError(f"{type(loss).__name__} has reduction={loss.reduction!r}: losses here are means")
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
