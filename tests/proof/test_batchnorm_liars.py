@@ -18,8 +18,11 @@ from warpladder.nets import (
     CrossEntropyLoss,
     Flatten,
     Linear,
+    MaxPool2d,
+    MSELoss,
     Net,
     ReLU,
+    Upsample2d,
 )
 from warpladder.ops.batchnorm.array import ArrayBatchNorm
 from warpladder.ops.engine.base import Buffers
@@ -175,6 +178,14 @@ IMAGE_NET = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
+DECODER = Net(
+    "decoder", (2, 8, 8),
+    (
+        Conv2d(out_channels=4, kernel_size=3, padding=1), BatchNorm2d(), ReLU(), MaxPool2d(2), Upsample2d(scale_factor=2),
+        Conv2d(out_channels=2, kernel_size=3, padding=1), BatchNorm2d(),
+    ),
+    MSELoss(),
+)  # fmt: skip
 LIARS: tuple[tuple[type[ArrayBatchNorm], tuple[str, ...]], ...] = (
     (BiasedVariance, ("buffers",)), (Complement, ("buffers",)), (BatchBefore, ("buffers", "round trip", "repeat")),
     (NeverMoves, ("buffers",)), (UnbiasedForward, ("loss", "update")), (EpsOutsideTheRoot, ("loss", "update")),
@@ -196,6 +207,19 @@ def test_a_wrong_normalisation_is_caught(op: type[ArrayBatchNorm], caught_by: tu
     verdict = verify(partial(with_op, op), net, TrainConfig(batch_size=6))
     assert not verdict.passed and verdict.judged
     assert verdict.reason.startswith(caught_by), verdict.reason
+
+
+@pytest.mark.parametrize("batch", [16, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("cases_once")
+def test_two_normalisations_are_judged_on_batches_of_many_pixels(batch: int | None) -> None:
+    """The errors of adding a channel's pixels one by one exceed the bounds there."""
+    config = TrainConfig(batch_size=batch, momentum=0.9, clip_norm=0.5)
+    honest = verify(partial(with_op, ArrayBatchNorm), DECODER, config, reach=8)
+    assert honest.passed, honest.reason
+    for op, _ in LIARS if batch is None else ((UnbiasedForward, ()), (ForgetsTheVariance, ())):
+        if op is not FullRows:  # in a full batch these are all rows
+            verdict = verify(partial(with_op, op), DECODER, config, reach=8)
+            assert not verdict.passed and verdict.judged, op.__name__
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
     python tests/support/hunt_refusals.py --seconds 3600               # draws 0, 1, 2, ...
     python tests/support/hunt_refusals.py --first 417 --count 1        # draw 417 again
     python tests/support/hunt_refusals.py --rungs numpy,native --seconds 600
+    python tests/support/hunt_refusals.py --odd                        # data and numbers of classes that few nets have
 
-A draw is a number: net, settings, data, rung and the proof's seed follow from it and from --rungs. A line is printed
+A draw is a number: net, settings, data, rung and the proof's seed follow from it, from --rungs and --odd. A line is printed
 for each refusal, and at the end the count of proofs, of refusals and of nets that offer no step to judge by, for each
 rung. It exits with 1 if a rung was refused, or a proof crashed.
 """
@@ -120,15 +121,18 @@ class Draw:
         )  # fmt: skip
 
 
-def drawn(number: int, rungs: dict[str, int]) -> Draw | None:
+def drawn(number: int, rungs: dict[str, int], is_odd: bool = False) -> Draw | None:
     """Draw of this number; None if its rung cannot train its net here, or would take too long."""
     rng = np.random.default_rng([number, 39])
     names = [name for name, times in rungs.items() for _ in range(times)]
     rung = ladder.find(names[rng.integers(len(names))])
     net, config = drawn_net(rng), drawn_config(rng)
+    few = np.random.default_rng([number, 41])
+    net = with_other_classes(few, net) if is_odd else net
     samples = int(np.exp(rng.uniform(0, np.log(3000))))
     data = drawn_data(rng, net, samples) if rng.integers(3) else None
     net, config, data = with_seldom_settings(np.random.default_rng([number, 40]), net, config, data)
+    data = odd(few, data) if is_odd and data else data
     batch = config.batch(samples if data else 97)
     if batch == 1 and net.normalizes:
         return None
@@ -278,12 +282,38 @@ def drawn_data(rng: np.random.Generator, net: Net, samples: int) -> Dataset:
     return Dataset("drawn", x, y, x[:1], None if y is None else y[:1], 1.0 if kind == 2 else 1 / 255)
 
 
+def with_other_classes(rng: np.random.Generator, net: Net) -> Net:
+    """Net with 2 or 13 to 70 classes, if it has some."""
+    if not isinstance(net.loss, CrossEntropyLoss):
+        return net
+    classes = 2 if rng.integers(2) else int(rng.integers(13, 71))
+    return replace(net, layers=(*net.layers[:-1], Linear(out_features=classes)))
+
+
+def odd(rng: np.random.Generator, data: Dataset) -> Dataset:
+    """The same samples, changed: constant columns, one-hot ones, floats of other sizes, all alike, or of one class."""
+    x, y, kind = data.train_x.copy(), data.train_y, rng.integers(5)
+    flat = x.reshape(len(x), -1)
+    if kind == 0:
+        flat[:, rng.random(flat.shape[1]) < 1 / 2] = rng.integers(0, 2)
+    elif kind == 1:
+        flat[...] = np.eye(flat.shape[1])[rng.integers(0, flat.shape[1], len(x))]
+    elif kind == 2 and x.dtype == np.float32:
+        flat *= np.exp2(rng.integers(-12, 13, flat.shape[1])).astype(np.float32)
+    elif kind == 3:
+        flat[...] = flat[:1]
+    elif y is not None and y.ndim == 1:
+        y = np.full_like(y, y[0])
+    return data.but(train_x=x, train_y=y, test_x=x[:1], test_y=None if y is None else y[:1])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0, help="number of the first draw")
     parser.add_argument("--count", type=int, default=10**9, help="draws, at most")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which no other draw begins")
     parser.add_argument("--rungs", default=",".join(RUNGS), help="with commas between them")
+    parser.add_argument("--odd", action="store_true", help="draw unusual data and numbers of classes")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     rungs = {name: RUNGS.get(name, 1) for name in given.rungs.split(",")}
@@ -292,7 +322,7 @@ def main() -> int:
     for number in range(given.first, given.first + given.count):
         if time.perf_counter() - began > given.seconds:
             break
-        draw = drawn(number, rungs)
+        draw = drawn(number, rungs, given.odd)
         if draw is None:
             continue
         try:

@@ -53,10 +53,10 @@ def check_history(context: ProofContext, history: ReferenceHistory) -> None:
         context.check_log(log, order, steps, epoch)
         if log.has_loss:
             some = slice(number * steps, (number + 1) * steps)
-            size, allowed = np.abs(history.losses[some]), history.loss_tolerances[some]
-            off = np.abs(log.loss - history.losses[some])
-            worst = int(np.argmax(off / allowed))  # a NaN counts as the largest
-            context.ledger.within("history", "the loss", epoch, off[worst] / size[worst], allowed[worst] / size[worst])
+            allowed, off = history.loss_tolerances[some], np.abs(log.loss - history.losses[some])
+            worst = int(np.argmax(np.where(off == 0, 0.0, off / allowed)))  # a NaN counts as the largest
+            size = abs(history.losses[some][worst]) or allowed[worst] or 1.0  # all samples may be learnt
+            context.ledger.within("history", "the loss", epoch, off[worst] / size, allowed[worst] / size)
     end = context.state(trainer, where)
     for name, off in views(context.net, end.params - history.end).items():
         moved = history.movements[name] or 1.0

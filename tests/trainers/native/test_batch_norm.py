@@ -84,8 +84,7 @@ CONFIGS = [
     ("net", "config"),
     [
         *((TABLE, config) for config in CONFIGS),
-        *(pytest.param(net, CONFIGS[1 + i % 2 * (net.name != "decoder")], marks=pytest.mark.slow)
-          for i, net in enumerate(NETS)),
+        *(pytest.param(net, CONFIGS[1 + i % 2], marks=pytest.mark.slow) for i, net in enumerate(NETS)),
     ],
     ids=lambda each: getattr(each, "name", ""),
 )  # fmt: skip
