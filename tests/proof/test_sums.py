@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from regime_liars import SkipsLearntSamples, masked, with_loss
@@ -11,14 +13,17 @@ from warpladder import data, ladder
 from warpladder.config import TrainConfig
 from warpladder.data.order import Order
 from warpladder.machine.precision import named
-from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
+from warpladder.nets import CrossEntropyLoss, Flatten, LeakyReLU, Linear, MSELoss, Net, ReLU
 from warpladder.ops.cross_entropy.array import ArrayCrossEntropy
+from warpladder.ops.linear.array import ArrayLinear
+from warpladder.ops.tables.array import TABLE
 from warpladder.proof import bias_sums, case_maker, verify
 from warpladder.proof.bias_sums import BiasSums, in_a_row
 from warpladder.proof.bounds import of_probabilities
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.samples import Noise
-from warpladder.trainers.base import State
+from warpladder.trainers.base import State, Trainer
+from warpladder.trainers.layerwise import LayerwiseTrainer
 
 NET = Net("two", (1, 2, 2), (Flatten(), Linear(out_features=2)), CrossEntropyLoss())
 BOUND = 1e-5
@@ -151,3 +156,26 @@ def test_one_accumulator_of_many_classes_is_honest(seed: int) -> None:
     for build, passes in ((honest, True), (liar, False)):
         verdict = verify(build, net, TrainConfig(batch_size=5), seed=seed, reach=4)
         assert verdict.judged and verdict.passed is passes, verdict.reason
+
+
+class AddsOneByOne(ArrayLinear):
+    """Weight gradients of one accumulator, as some products are on several threads."""
+
+    def backward(self, n: int) -> None:
+        super().backward(n)
+        t = self.buffers
+        terms = (t.dy[:n, :, None] * t.x[:n, None, :]).reshape(n, -1)
+        t.dw[...] = in_a_row(np.zeros(terms.shape[1], terms.dtype), terms).reshape(t.dw.shape)
+
+
+def test_a_full_batch_of_bytes_of_one_number_has_equal_terms_of_weights() -> None:
+    """A sum of 70,001 such terms one by one is off by more than its bound: 1.2 times."""
+    layers = Linear(out_features=1, bias=False), ReLU(), Linear(out_features=12, bias=False), LeakyReLU(0.5)
+    net = Net("one", (1,), (*layers, Linear(out_features=1), ReLU()), MSELoss())
+
+    def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+        table = replace(TABLE, layers={**TABLE.layers, Linear: AddsOneByOne})
+        return LayerwiseTrainer(net, config, state, table)
+
+    verdict = verify(build, net, TrainConfig(batch_size=None), seed=6, reach=2)
+    assert verdict.passed, verdict.reason

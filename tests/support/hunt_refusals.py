@@ -284,27 +284,27 @@ def drawn_data(rng: np.random.Generator, net: Net, samples: int) -> Dataset:
 
 def with_other_classes(rng: np.random.Generator, net: Net) -> Net:
     """Net with 2 or 13 to 70 classes, if it has some."""
-    if not isinstance(net.loss, CrossEntropyLoss):
-        return net
     classes = 2 if rng.integers(2) else int(rng.integers(13, 71))
-    return replace(net, layers=(*net.layers[:-1], Linear(out_features=classes)))
+    is_classifier = isinstance(net.loss, CrossEntropyLoss)
+    return replace(net, layers=(*net.layers[:-1], Linear(out_features=classes))) if is_classifier else net
 
 
 def odd(rng: np.random.Generator, data: Dataset) -> Dataset:
-    """The same samples, changed: constant columns, one-hot ones, floats of other sizes, all alike, or of one class."""
+    """The same samples with constant columns, one-hot ones, floats of other sizes, all alike, or of one class."""
     x, y, kind = data.train_x.copy(), data.train_y, rng.integers(5)
     flat = x.reshape(len(x), -1)
+    columns = flat.shape[1]
     if kind == 0:
-        flat[:, rng.random(flat.shape[1]) < 1 / 2] = rng.integers(0, 2)
+        flat[:, rng.random(columns) < 1 / 2] = rng.integers(0, 2)
     elif kind == 1:
-        flat[...] = np.eye(flat.shape[1])[rng.integers(0, flat.shape[1], len(x))]
+        flat[...] = np.eye(columns)[rng.integers(0, columns, len(x))]
     elif kind == 2 and x.dtype == np.float32:
-        flat *= np.exp2(rng.integers(-12, 13, flat.shape[1])).astype(np.float32)
+        flat *= np.exp2(rng.integers(-12, 13, columns)).astype(np.float32)
     elif kind == 3:
         flat[...] = flat[:1]
     elif y is not None and y.ndim == 1:
         y = np.full_like(y, y[0])
-    return data.but(train_x=x, train_y=y, test_x=x[:1], test_y=None if y is None else y[:1])
+    return data.but(train_x=x, train_y=y)
 
 
 def main() -> int:

@@ -18,7 +18,6 @@ from ..data.order import Order
 from ..machine.precision import Precision, named
 from ..nets import HuberLoss, L1Loss, Net
 from ..nets.params import initial, param_slices, views
-from ..ops.loss import reference as losses
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
@@ -32,11 +31,13 @@ from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep, truth
 from .samples import SampleSource
 from .suited_samples import REDRAWS, SuitedSamples, TooManyKinks, Unfit
-from .witness import RESERVE, amplified_errors, misfit, misfit_in_coarse
+from .weight_sums import allow, are_few, beyond, weight_sums
+from .witness import RESERVE, Batch, amplified_errors, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 STARTS = 32  # starts tried until every tensor moves
+STRICT = 3  # of them at which what a normalisation makes of rounding errors must be within the bounds
 FEW = 8  # samples for each one that repeats another where masks or a normalisation make each its own
 #: Batches drawn at a state where a normalisation mostly amplifies a coarse format's errors beyond the bounds.
 SELDOM = 24
@@ -88,6 +89,7 @@ class CaseMaker:
         self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
         self.patience = Patience()
+        self.is_strict = True  # False if errors that a normalisation enlarges may exceed bounds
 
     def case(
         self, name: str, order: Order, sources: Sequence[SampleSource], *,
@@ -110,7 +112,8 @@ class CaseMaker:
         reason = ""
         self.patience.begin()
         for source in sources:
-            for params, must_move in self._starts() if start is None else [(start, False)]:
+            for number, (params, must_move) in enumerate(self._starts() if start is None else [(start, False)]):
+                self.is_strict = start is None and number < STRICT
                 try:
                     first = State(
                         params.astype(np.float64), step=made, buffers=drawn_buffers(self.net, self.rng, self.precision)
@@ -234,18 +237,36 @@ class CaseMaker:
         if self.net.normalizes:
             step = whole_step(reference, step, seen, y, self.precision, places, weights)
             if counts_errors(self.net, self.precision) and wanted.updates and np.any(rounded.params):
-                shares = losses.shares(self.net.loss, y, size, weights)
-                step, beyond = with_format_errors(self.net, step, seen, y, self.precision, self.rng, places, shares)
-                if beyond:
-                    return step, self._dataset("batch", x, y, source.scale, weights), beyond, []
-        if allows and sums is not None and isinstance(self.net.loss, L1Loss | HuberLoss):
-            bounds = update_bounds(self.net, size, self.precision)
-            step = replace(step, uncertainty=sums.allow(step.gradient, bounds, RESERVE))
+                step, reason = with_format_errors(self.net, step, batch, self.precision, self.rng, self.is_strict)
+                if reason:
+                    return step, self._dataset("batch", x, y, source.scale, weights), reason, []
+        if sums is not None and (allows or are_few(self.net, size)):
+            step, reason = self._with_sums(step, sums, batch, allows)
+            if reason:
+                return step, self._dataset("batch", x, y, source.scale, weights), reason, []
         of_batch = None if weights is None else weights[which]
         data = self._dataset("batch", x[which], y[which], source.scale, of_batch)
         if not self.precision.coarse:
             return step, data, *misfit(self.net, data, step, self.precision, sums, places, wanted.updates)
         return step, data, *misfit_in_coarse(self.net, batch, step, self.precision, wanted.updates)
+
+    def _with_sums(
+        self, step: ReferenceStep, sums: BiasSums, batch: Batch, allows: bool
+    ) -> tuple[ReferenceStep, str]:  # fmt: skip
+        """Step with the errors of sums one by one as additional tolerance where many terms are equal, and the reason
+        why a weight's are too large to judge a trainer by, or "".
+        """
+        net, is_cut = self.net, isinstance(self.net.loss, L1Loss | HuberLoss)
+        bounds, is_few = update_bounds(net, step.size, self.precision), are_few(net, step.size)
+        off = weight_sums(net, step.state, self.precision, batch) if is_few and len(batch[0]) == step.size else {}
+        if not allows:
+            name = beyond(net, off, step.gradient, bounds, RESERVE)
+            return step, f"the gradient of {name} where its terms are added one after the other" if name else ""
+        unsure = sums.allow(step.gradient, bounds, RESERVE) if is_cut or is_few else None
+        more = allow(net, off, step.gradient, bounds, RESERVE)
+        if unsure is None and not np.any(more):
+            return step, ""
+        return replace(step, uncertainty=more if unsure is None else unsure + more), ""
 
     def moving_start(self, number: int, made: int, dataset: Dataset, order: Order) -> tuple[State, float]:
         """Start `number` with random slots after `made` updates, and the rate that removes the loss, to first order."""

@@ -15,7 +15,6 @@ from ... import nets
 from ...data.dataset import Dataset, pixels
 from ...data.order import Order
 from ...nets.params import param_slices, views
-from ...ops.loss import reference as losses
 from ...trainers.base import State, goals
 from ..bounds import loss_bound, of_probabilities, of_residuals, update_bounds
 from ..case_maker import CaseMaker
@@ -309,8 +308,8 @@ class ExtremesDrawer:
             step = whole_step(reference, step, x, y, precision, places)
             step = replace(step, uncertainty=uncertainty + (0.0 if step.uncertainty is None else step.uncertainty))
             if not precision.coarse and counts_errors(net, precision):
-                shares = losses.shares(net.loss, y, n)
-                step, beyond = with_format_errors(net, step, x, y, precision, self.rng, places, shares)
+                batch = x, y, np.ones(n), places, None
+                step, beyond = with_format_errors(net, step, batch, precision, self.rng, is_strict=True)  # type: ignore[arg-type]
                 if beyond:
                     return None
             uncertainty = uncertainty if step.uncertainty is None else step.uncertainty

@@ -9,8 +9,8 @@ as in every bound; a batch at which the root mean square itself is beyond the bo
 In fp32 and fp64 the two means themselves are what counts: their roundings are common to a channel's samples, and do not
 average out over a batch. A normalisation's weight only scales what a later one normalises, so that its gradient nearly
 vanishes, while these errors stay. There the reference adds the terms of the means one by one. Of thousands of pixels
-such a sum is less exact than any bound, and still as exact as a product in tf32: a batch is used if three digits of
-the gradient are left.
+such a sum is less exact than any bound, and still as exact as a product in tf32: where no start has smaller errors, a
+batch is used if three digits of the gradient are left.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from ...machine.precision import Precision
 from ...nets import Conv2d, Layer, Linear, Net
 from ...nets.params import param_slices, views
 from ...ops.batchnorm import reference as batchnorm
+from ...ops.loss import reference as losses
 from ...trainers.base import State
 from ..bounds import update_bounds
-from ..places import Places
 from ..reference import ReferenceTrainer
 from ..reference_cases import ReferenceStep
 from ..tolerance import SIGMAS, rounded
 from ..verdict import distance
+from ..witness import Batch
 
 DRAWS = 6  # of grids
 FIT = 2.0**13  # roundoffs of a gradient that may be counted beyond its bound: three digits of float32 are left
@@ -90,14 +91,16 @@ def counts_errors(net: Net, precision: Precision) -> bool:
 
 
 def with_format_errors(
-    net: Net, step: ReferenceStep, x: np.ndarray, y: np.ndarray | None, precision: Precision,
-    rng: np.random.Generator, places: Places | None, shares: np.ndarray,
+    net: Net, step: ReferenceStep, batch: Batch, precision: Precision, rng: np.random.Generator, is_strict: bool
 ) -> tuple[ReferenceStep, str]:  # fmt: skip
     """Step with the format's errors as additional tolerance of its gradient, and the reason why they are too large to
     judge a trainer by, or "".
 
-    x, y : the batch, (n, *in_shape) float64 and labels or targets. shares : (n,) of the samples in the loss.
+    is_strict : True if errors beyond the bounds are too large; else those that leave fewer than three digits.
     """
+    x, y, _, places, weights = batch
+    shares = losses.shares(net.loss, y, step.size, weights)
+    least = 0.0 if is_strict else FIT * precision.roundoff
     squares = np.zeros(net.param_count)
     known = np.zeros(net.param_count) if step.uncertainty is None else step.uncertainty
     limits = update_bounds(net, step.size, precision)
@@ -110,7 +113,7 @@ def with_format_errors(
         found = program.gradients(x, y, places=places, shares=shares)[2]
         squares += np.square(found - step.gradient) / DRAWS
         errors = np.sqrt(_shared(net, squares))
-        if reason := _too_large(views(net, errors), scales, limits, precision.roundoff):
+        if reason := _too_large(views(net, errors), scales, limits, least):
             return step, reason
     more = np.zeros(net.param_count)
     at = views(net, more)
@@ -128,11 +131,11 @@ def _shared(net: Net, squares: np.ndarray) -> np.ndarray:
 
 
 def _too_large(
-    errors: dict[str, np.ndarray], scales: dict[str, np.ndarray], limits: dict[str, float], roundoff: float
+    errors: dict[str, np.ndarray], scales: dict[str, np.ndarray], limits: dict[str, float], least: float
 ) -> str:
-    """Sentence on the first tensor whose errors are beyond its bound and FIT roundoffs; "" if none's are."""
+    """Sentence on the first tensor whose errors are beyond its bound and `least`; "" if none's are."""
     for name, limit in limits.items():
         error = distance(errors[name], np.zeros(errors[name].shape), scales[name])
-        if not error <= max(limit, FIT * roundoff):
+        if not error <= max(limit, least):
             return f"roundings change the gradient of {name} by {error:.1e}, the bound is {limit:.1e}"
     return ""
