@@ -96,6 +96,15 @@ def test_slopes_of_one_size_are_judged_in_large_batches(loss: Loss, inputs: int)
     assert verdict.passed, verdict.reason
 
 
+def test_a_history_may_have_learnt_all_its_samples() -> None:
+    """Its loss is exactly 0: next to it every difference is infinite."""
+    net, rng = Net("large", (6,), (Linear(out_features=2),), CrossEntropyLoss()), np.random.default_rng(0)
+    x, y = rng.normal(0, 2.0**16, (64, 6)).astype(np.float32), np.random.default_rng(1).integers(0, 2, 64, np.int32)
+    data = Dataset("large", x, y, x[:1], y[:1], 1.0)
+    verdict = verify(find("numpy").build, net, TrainConfig(batch_size=8), seed=5, dataset=data, reach=4)
+    assert verdict.passed, verdict.reason
+
+
 def test_few_different_samples_are_judged_in_large_batches() -> None:
     net = Net("few", (2,), (Linear(out_features=2),), MSELoss())
     for batch in (None, 4000):

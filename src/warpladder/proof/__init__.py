@@ -24,7 +24,7 @@ from ..trainers.base import check_fit
 from .case_maker import NoReferenceStep
 from .cases import Cases, one_thread
 from .context import Build, ProofContext
-from .finite_differences import contradiction
+from .own.finite_differences import contradiction
 from .prove import REQUIRED, prove
 from .verdict import Ledger, Refuted, Verdict, VerdictRow, cannot_judge, conclude
 

@@ -89,7 +89,7 @@ class CaseMaker:
         self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
         self.patience = Patience()
-        self.is_strict = True  # False if errors that a normalisation enlarges may exceed bounds
+        self.is_strict = True  # False if what a normalisation makes of rounding errors may exceed bounds
 
     def case(
         self, name: str, order: Order, sources: Sequence[SampleSource], *,

@@ -17,7 +17,7 @@ from ...base import Rung
 from ...options import THREADS, OneOf, Options, PrecisionOf, option
 from .. import driver
 
-#: How it deviates on the GPU.
+#: How it deviates: on a CPU weights of samples, or few samples, are enough.
 COMPILED = "a step may round differently in a block of another length, since each length is compiled apart"
 
 
@@ -112,6 +112,7 @@ PEER = Rung(
     build=build,
     peer=True,
     unsupported=unsupported,
+    deviations=(COMPILED,),
     options=JaxOptions(),
     vary=vary,
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..nets import Layer, Net, Shape
-from ..ops.engine.layer_files import others
-from ..ops.tables import reference as layers
-from .tolerance import bound
+from ...nets import Layer, Net, Shape
+from ...ops.engine.layer_files import others
+from ...ops.tables import reference as layers
+from ..tolerance import bound
 
 SAMPLES = 3
 STEP = 2.0**-17  # step of a central difference, in inputs of size 1
