@@ -165,6 +165,8 @@ def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
         yield net.name, {"net": net}
     if chains:
         yield "two layers of floats,", {"net": TWO_LAYERS, "as_bytes": False}
+        yield "one layer of floats,", {"net": NETS[0], "as_bytes": False}
+        yield "one layer, full batch,", {"net": NETS[0], "batch": None, "samples": 100, "optimizer": Adam(0.01)}
     if rung.name.partition(":")[0] == "tensor":
         yield "autoencoder, two images at a time,", {"net": NETS[4], "batch": 2}
         for net, batch, samples in WIDE:

@@ -233,7 +233,7 @@ def _kernel_texts() -> tuple[str, ...]:
     """Texts of all files that kernels are made of; the persistent kernel is assembled by Python."""
     root = Path(warpladder.__file__).parent
     return tuple(
-        path.read_text() for kind in ("*.cu", "*.cuh", "trainers/persistent/*.py") for path in root.rglob(kind)
+        path.read_text() for kind in ("*.cu", "*.cuh", "trainers/persistent/**/*.py") for path in root.rglob(kind)
     )
 
 

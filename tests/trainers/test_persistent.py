@@ -82,7 +82,6 @@ BY_DAY = {
     ("images", "cluster"),
     ("batch of one", "alone"),
     ("odd images", "held pairs"),
-    ("odd softmax", "divided"),
     ("deep", "sent fours"),
 }
 
@@ -105,20 +104,15 @@ WAITS: dict[str, tuple[Any, ...]] = {
     "held pairs": (6, "both", 2, "shared"),
     "held alone": (3, "both", 1, "shared"),
     "held fours": (8, "both", 4, "shared"),
-    "divided": (4, "cluster", None, "shared"),
-    "one block": (1, "cluster", None, "shared"),
     "sent alone": (3, "both", 1, "shared", "sent"),
     "sent pairs": (6, "both", 2, "shared", "sent"),
     "sent fours": (8, "both", 4, "shared", "sent"),
-    "sent divided": (4, "cluster", None, "shared", "sent"),
 }
 
 #: Cases that run with weights in shared memory.
 HELD = {
     "held pairs": ("deep", "odd images", "softmax"), "held alone": ("deep", "images"), "held fours": ("batch of one",),
     "sent alone": ("deep", "images"), "sent pairs": ("deep", "odd images", "softmax"), "sent fours": ("deep", "batch of one"),
-    "sent divided": ("softmax", "odd softmax"),
-    "divided": ("softmax", "odd softmax"), "one block": ("odd softmax",),
 }  # fmt: skip
 
 
@@ -162,16 +156,12 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
     ("case", "wait"),
     [
         ("softmax", "held pairs"),
-        pytest.param("softmax", "divided", marks=pytest.mark.slow),
-        pytest.param("odd softmax", "divided", marks=pytest.mark.slow),
         pytest.param("deep", "held pairs", marks=pytest.mark.slow),
         pytest.param("odd images", "held fours", marks=pytest.mark.slow),
-        pytest.param("deep", "sent fours", marks=pytest.mark.slow),
-        ("softmax", "sent divided"),
+        ("deep", "sent fours"),
         pytest.param("odd images", "sent pairs", marks=pytest.mark.slow),
         pytest.param("deep", "sent alone", marks=pytest.mark.slow),
         pytest.param("softmax", "sent pairs", marks=pytest.mark.slow),
-        pytest.param("odd softmax", "sent divided", marks=pytest.mark.slow),
     ],
 )
 def test_no_access_of_held_weights_is_wrong_and_repeats_are_equal(case, wait):
@@ -281,7 +271,6 @@ WRONG = {
     "no bias": ("bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;", "bias[k] = 0.0f;"),
     "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
     "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),
-    "a lost part of the inputs": ("other = 1; other < D::BLOCKS", "other = 2; other < D::BLOCKS"),
     "another block's rows": ("(rank + other) % BLOCKS,", "rank,"),
     "the mean of a full batch": ("(c == label ? 1.0f : 0.0f)) / batch;", "(c == label ? 1.0f : 0.0f)) / 8;"),
 }
@@ -292,20 +281,18 @@ WRONG = {
     "fault", ["a stale batch", *(pytest.param(f, marks=pytest.mark.slow) for f in WRONG if f != "a stale batch")]
 )
 def test_planted_faults_change_the_weights(monkeypatch, fault):
-    case = "softmax" if fault in ("no bias", "a lost part of the inputs") else "deep"
+    case = "softmax" if fault == "no bias" else "deep"
     expected = trained(case, find("numpy").build)[0].state().params
     planted(monkeypatch, *WRONG[fault])
     held = {"a stale slice of weights": "held pairs", "another block's rows": "held pairs"}
-    wait = {**held, "a lost part of the inputs": "divided"}.get(fault, "grid")
+    wait = held.get(fault, "grid")
     assert not close(trained(case, persistent(wait=wait))[0].state().params, expected)
 
 
 def kind(plan):
-    """The plan's `wait`, or "held", "divided" or "units" with weights in shared memory or registers."""
-    if plan.units is not None:
-        return "units"
-    if plan.divided is not None:
-        return "divided"
+    """The plan's `wait`, or "held" or "registers", where the weights are."""
+    if plan.registers is not None:
+        return "registers"
     if plan.held is not None:
         return "held"
     return "both" if plan.rows is not None else "grid" if plan.in_grid else "cluster"
@@ -422,8 +409,8 @@ def test_nets_without_phases_are_refused_with_the_layer():
         ({"wait": "cluster"}, (8, 0), "wait=grid runs on this one"),
         ({"cluster": 1, "wait": "both"}, (8, 0), None),
         ({"cluster": 4, "wait": "both"}, (9, 0), None),
-        ({"weights": "shared", "wait": "grid"}, (9, 0), "give wait=both, or wait=cluster for a net of one layer"),
-        ({"weights": "shared", "wait": "cluster"}, (9, 0), "divides the inputs of a single Linear layer"),
+        ({"weights": "shared", "wait": "grid"}, (9, 0), "wait=grid is not: leave wait out"),
+        ({"weights": "shared", "wait": "cluster"}, (9, 0), "wait=cluster is not: leave wait out"),
         ({}, (8, 0), None),
     ],
 )

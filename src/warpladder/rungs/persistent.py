@@ -22,9 +22,9 @@ class PersistentOptions(Options):
     estimate.
     cluster : blocks of a cluster with wait=both, which may be 1. None takes the fastest by estimate.
     weights : "global", each phase reads the weights from global memory; "shared", with wait=both each block reads its
-    part of them into shared memory once a step, and stores activations in it; with wait=cluster the weights
-    of a single layer stay in it, and its inputs are divided; "registers", with wait=cluster the weights of two layers
-    stay in registers, and tensor cores multiply, in two halves of 16 bits. None takes the fastest by estimate.
+    part of them into shared memory once a step, and stores activations in it; "registers", with wait=cluster the
+    weights of one or two layers stay in registers, and tensor cores multiply, in two halves of 16 bits. None takes the
+    fastest by estimate.
     exchange : "stored", blocks of a cluster store results in each other's shared memory and wait at the cluster's
     barrier; "sent", they send them to barriers there, and wait for their bytes. None takes the faster by measurement.
     blocks : blocks of the launch; None takes as many as possible.
@@ -56,19 +56,17 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
     """Reason why the persistent rung cannot train, such as a layer or loss without a phase; None if it can."""
-    from ..trainers.persistent.by_units import why_not_units
-    from ..trainers.persistent.plan import can_divide, layers, why_not
+    from ..trainers.persistent.plan import layers, why_not
+    from ..trainers.persistent.registers.choice import why_not_registers
 
     if config.clip_norm is not None:
         return (
             "it updates each weight with its gradient, before the norm of all gradients is known: graph takes clip_norm"
         )
-    if options.weights == "shared" and options.wait == "cluster" and why_not(net) is None and not can_divide(net):
-        return "wait=cluster with weights=shared divides the inputs of a single Linear layer with the cross-entropy"
     if options.weights == "registers" and why_not(net) is None:
         chain = layers(net)
         assert not isinstance(chain, str)
-        if reason := why_not_units(net, chain, config.batch_size):
+        if reason := why_not_registers(net, chain, config.batch_size):
             return reason
     return why_not(net) or of_kernels(net, config, options) or _no_clusters(options)  # type: ignore[arg-type]
 
@@ -77,8 +75,8 @@ def _no_clusters(options: PersistentOptions) -> str | None:
     """Reason if the size of clusters is given for another wait, or the GPU has no clusters; None otherwise."""
     from ..trainers.kernelwise.where import peaks
 
-    if options.weights == "shared" and options.wait == "grid":
-        return "weights=shared is for clusters: give wait=both, or wait=cluster for a net of one layer"
+    if options.weights == "shared" and options.wait not in (None, "both"):
+        return f"weights=shared is for clusters that divide the batch, and wait={options.wait} is not: leave wait out"
     if options.weights == "registers" and options.wait not in (None, "cluster"):
         return f"weights=registers is for one cluster, and wait={options.wait} is not: leave wait out"
     if options.weights == "registers" and options.exchange == "stored":

@@ -5,6 +5,7 @@
 // of a (16, 16) and b (16, 8) of 16-bit numbers, two in each word, the lower one first,
 //     a[0] = row g, columns 2t, 2t + 1;  a[1] = row g + 8;  a[2], a[3] = the same 8 columns further;
 //     b[0] = rows 2t, 2t + 1 of column g;  b[1] = 8 rows further;
+// of a (16, 8) and b (8, 8) of 16-bit numbers a[0], a[1] and b[0] alone;
 // of a (16, 8) and b (8, 8) in tf32, one in each word,
 //     a[0] = (g, t), a[1] = (g + 8, t), a[2] = (g, t + 4), a[3] = (g + 8, t + 4);  b[0] = (t, g), b[1] = (t + 4, g).
 // The tensor cores truncate what they add. bf16, tf32, and half in this shape need sm_80 or newer.
@@ -17,6 +18,9 @@ __device__ inline void mma_bf16(float (&d)[4], const unsigned (&a)[4], const uns
 }
 __device__ inline void mma_half(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], EMU_HERE) {
     emu::multiply(d, a, b, emu::Factors::half, file, line);
+}
+__device__ inline void mma_eight(float (&d)[4], const unsigned (&a)[2], unsigned b, EMU_HERE) {
+    emu::multiply(d, {a[0], a[1], 0, 0}, {b, 0}, emu::Factors::half, file, line);
 }
 __device__ inline void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], EMU_HERE) {
     emu::multiply(d, a, b, emu::Factors::tf32, file, line);
@@ -49,6 +53,12 @@ MMA_STEP(mma_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
 MMA_STEP(mma_half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MMA_STEP(mma_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
 #undef MMA_STEP
+
+// Eight terms, halves.
+__device__ __forceinline__ void mma_eight(float (&d)[4], const unsigned (&a)[2], unsigned b) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+}
 
 // Loads COUNT matrices (1, 2 or 4) of 8 x 8 numbers of 16 bits from shared memory. Lane 8 i + r passes row r of matrix
 // i, 16 bytes at a multiple of 16; out[i] is of matrix i, as in a fragment of a: row lane / 4, columns 2 (lane % 4) and

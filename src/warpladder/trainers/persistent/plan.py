@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 from ...device.limits import Limits
 from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
-from .by_inputs import InputsPlan, inputs_plan
-from .by_units import UnitsPlan, blocks_of, units_plan, why_not_units
 from .clusters import CLUSTERS, clusters_of, shares
 from .held import HeldPlan, held_line, held_plan
 from .products import THREADS, LinearLayer, PhaseProduct, Phases, PhaseTile, all_fastest, dealt, fastest
+from .registers.by_inputs import InputsPlan
+from .registers.by_units import UnitsPlan
+from .registers.choice import registers_plan, why_not_registers
 
 #: Cycles in a second for which all cycles here are fitted: an H200's clock while it trains.
 CLOCK = 1.75e9
@@ -63,8 +64,7 @@ class PersistentPlan:
     shared : bytes of dynamic shared memory.
     cycles : estimated cycles of a step.
     held : offsets of weights and activations in shared memory; None if they stay in global memory.
-    divided : offsets of a layer whose inputs are divided over one cluster; None if they are not.
-    units : offsets of two layers whose hidden units are divided over one cluster; None if they are not.
+    registers : shared memory of one cluster with all weights in registers; None if they are not there.
     sends : True if blocks of a cluster send their results to barriers of each other, and gather samples for themselves;
         False if the cluster's own barrier makes stores visible.
     brings : True if the copy engine brings long rows of weights to shared memory, False if threads copy all.
@@ -81,8 +81,7 @@ class PersistentPlan:
     shared: int
     cycles: float
     held: HeldPlan | None = None
-    divided: InputsPlan | None = None
-    units: UnitsPlan | None = None
+    registers: InputsPlan | UnitsPlan | None = None
     sends: bool = False
     brings: bool = False
 
@@ -128,8 +127,8 @@ class Requested:
     wait : "cluster", "grid" or "both", how blocks wait for each other; by default one plan of each.
     cluster : blocks of a cluster for "both".
     weights : "global", "shared" or "registers", memory from which phases read weights; by default plans of all. Weights
-        are in shared memory only if clusters divide the batch, or one cluster divides the inputs of a single layer, and
-        in registers only if one cluster divides the hidden units of two layers.
+        are in shared memory only if clusters divide the batch, and in registers only if one cluster divides the inputs
+        of a single layer or the hidden units of two.
     exchange : "stored" or "sent", how numbers reach a block with weights in shared memory: results of others in its
         cluster by stores or sent, weights by its threads or the copy engine; `EXCHANGE` by default.
     """
@@ -161,10 +160,9 @@ def plans(
     if whole and wait in (None, "cluster") and limits.cluster > 1:
         size = min(blocks or limits.cluster, limits.cluster)
         found.append(_planned(chain, phases(chain, net, batch), size, False, capacity))
-    if weights in (None, "shared") and wait in (None, "cluster") and can_divide(net):
-        found.append(_divided(chain, batch, min(blocks or limits.cluster, limits.cluster), slots, capacity))
-    if weights in (None, "registers") and wait in (None, "cluster") and why_not_units(net, chain, batch) is None:
-        found.append(_by_units(chain, batch, (blocks, limits.cluster), slots, pixel_bytes, capacity))
+    if weights in (None, "registers") and wait in (None, "cluster") and why_not_registers(net, chain, batch) is None:
+        inside = registers_plan(chain, batch, (blocks, limits.cluster), slots, pixel_bytes, capacity)
+        found.append(inside and _in_registers(chain, *inside))
     if whole and wait in (None, "grid"):
         found.append(_planned(chain, phases(chain, net, batch), blocks or processors, True, capacity))
     if wait in (None, "both"):
@@ -188,13 +186,12 @@ def plans(
 
 def _exchanged(plan: PersistentPlan, exchange: str | None) -> PersistentPlan | None:
     """Plan whose blocks send their results instead of storing them, if requested; None if they cannot."""
-    if plan.units is not None:
+    if plan.registers is not None:
         return None if exchange == "stored" else plan
-    waits = 2 if plan.divided is not None else crew_waits(len(plan.layers))
-    can_send = (plan.held is not None or plan.divided is not None) and waits <= MOST_WAITS
-    if (exchange or EXCHANGE) == "sent" and can_send and (plan.cluster > 1 or plan.divided is None):
+    waits = crew_waits(len(plan.layers))
+    if (exchange or EXCHANGE) == "sent" and plan.held is not None and waits <= MOST_WAITS:
         sends = plan.cluster > 1
-        brings = plan.held is not None and any(has_long_rows(each) for each in plan.layers)
+        brings = any(has_long_rows(each) for each in plan.layers)
         return replace(plan, sends=sends, brings=brings, cycles=plan.cycles - waits * FENCE * sends)
     return None if exchange == "sent" else plan
 
@@ -211,7 +208,7 @@ def crew_waits(count: int) -> int:
 
 def _rank(plan: PersistentPlan) -> float:
     """Estimated cycles, by which plans are sorted; times a margin unless all blocks divide each phase as a grid."""
-    if plan.held is not None or plan.divided is not None or plan.units is not None:
+    if plan.held is not None or plan.registers is not None:
         return plan.cycles * HELD_MARGIN
     return plan.cycles * (1 if plan.in_grid and plan.rows is None else MARGIN)
 
@@ -283,40 +280,10 @@ def _held(
     )  # fmt: skip
 
 
-def can_divide(net: Net) -> bool:
-    """True if the net is one layer with the cross-entropy, whose inputs a cluster can divide."""
-    chain = layers(net)
-    return not isinstance(chain, str) and len(chain) == 1 and isinstance(net.loss, CrossEntropyLoss)
-
-
-def _divided(
-    chain: tuple[LinearLayer, ...], batch: int, blocks: int, slots: int, capacity: int
-) -> PersistentPlan | None:
-    """Plan for one cluster that divides the inputs of a layer; None if shared memory is too small."""
-    found = inputs_plan(chain[0], batch, blocks, slots)
-    if 4 * found.floats > capacity:
-        return None
+def _in_registers(chain: tuple[LinearLayer, ...], blocks: int, inside: InputsPlan | UnitsPlan) -> PersistentPlan:
+    """Plan for one cluster with all weights in registers."""
     return PersistentPlan(
-        chain, blocks, False, blocks, None, (found.forward,), (None,), (found.weights,), 4 * found.floats, found.cycles,
-        divided=found,
-    )  # fmt: skip
-
-
-def _by_units(
-    chain: tuple[LinearLayer, ...], batch: int, most: tuple[int | None, int], slots: int, pixel_bytes: int,
-    capacity: int,
-) -> PersistentPlan | None:  # fmt: skip
-    """Plan for one cluster that divides the hidden units of two layers; None if registers or shared memory are too
-    small. most : blocks of the launch, if requested, and of the device's largest cluster.
-    """
-    blocks = blocks_of(chain[0].outputs, *most)
-    if blocks is None:
-        return None
-    found = units_plan(chain, batch, blocks, slots, pixel_bytes, capacity)
-    if found is None:
-        return None
-    return PersistentPlan(
-        chain, blocks, False, blocks, None, (), (), (), 4 * found.floats, found.cycles, units=found, sends=True
+        chain, blocks, False, blocks, None, (), (), (), 4 * inside.floats, inside.cycles, registers=inside, sends=True
     )
 
 

@@ -16,11 +16,11 @@ from ...nets import CrossEntropyLoss, Net
 from ...ops.update.rule import rule_file, rule_name
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
-from .by_inputs import inputs_text
-from .by_units import units_text
 from .held_source import copies_of, counted_team, gathered, held_phases, held_samples
 from .plan import PersistentPlan
 from .products import PhaseTile
+from .registers.by_inputs import inputs_text
+from .registers.by_units import UnitsPlan, units_text
 
 #: Name of the kernel in every source.
 KERNEL = "persistent_epochs"
@@ -84,10 +84,9 @@ def persistent_source(
     net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan
 ) -> KernelSource:
     """Source of the kernel, with all headers in it."""
-    if plan.divided is not None or plan.units is not None:
-        return sources.assembled(
-            Path(__file__).with_name(f"{KERNEL}.cu"), _divided(net, batch, samples, optimizer, plan)
-        )
+    if plan.registers is not None:
+        text = _divided(net, batch, samples, optimizer, plan)
+        return sources.assembled(Path(__file__).with_name("registers") / f"{KERNEL}.cu", text)
     text = _TEXT.format(
         net=net.name.replace("\n", " "),
         batch=batch,
@@ -129,12 +128,12 @@ def _divided(net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan
         "step": rule_file(optimizer).as_posix(), "pixel": PIXELS[samples], "rule": _rule(optimizer),
     }  # fmt: skip
     slots = len(optimizer.slots)
-    if plan.units is not None:
+    if isinstance(plan.registers, UnitsPlan):
         both = tuple(starts[f"{each.number}.{name}"] for each in plan.layers for name in ("weight", "bias"))
-        return units_text(plan.units, plan.layers, plan.blocks, slots, both, words)  # type: ignore[arg-type]
-    assert plan.divided is not None
+        return units_text(plan.registers, plan.layers, plan.blocks, slots, both, words)  # type: ignore[arg-type]
+    assert plan.registers is not None
     places = starts[f"{layer.number}.weight"], starts[f"{layer.number}.bias"]
-    return inputs_text(plan.divided, layer, plan.blocks, slots, places, words, plan.sends)
+    return inputs_text(plan.registers, layer, plan.blocks, slots, places, words)
 
 
 def waits(plan: PersistentPlan) -> list[str]:

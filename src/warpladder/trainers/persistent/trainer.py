@@ -20,9 +20,9 @@ from ...ops.update.cuda import limit
 from ..base import State, StepLog, check_fit, check_no_weights, check_range, goals, in_a_row, not_loaded
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
-from .by_units import input_scales, stored_rows
 from .plan import PersistentPlan, Requested, plans, why_not
 from .products import THREADS
+from .registers.by_units import input_scales, stored_rows
 from .source import KERNEL, initial_work, persistent_source, waits
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class PersistentTrainer(KernelTrainer):
         self.together = max(1, min(STEPS // self.epoch, CHOSEN // (self.epoch * self.batch)))
         entries = self.together * self.epoch
         stored = np.ascontiguousarray(dataset.train_x)
-        if plan.units is None:
+        if plan.registers is None:
             work = initial_work(plan, self.batch, len(self.slots))
         else:  # activations stay in the blocks; only floats have scales
             work = input_scales(stored) if stored.dtype == np.float32 else np.zeros(1, np.float32)
@@ -254,26 +254,7 @@ class PersistentTrainer(KernelTrainer):
 
     def sources(self) -> list[type | Path]:
         here = Path(__file__).parent
-        return [
-            type(self),
-            *(
-                here / name
-                for name in (
-                    "source.py",
-                    "held.cuh",
-                    "slices.cuh",
-                    "inputs.cuh",
-                    "units.cuh",
-                    "stages.cuh",
-                    "tile_products.cuh",
-                    "phases.cuh",
-                    "product.cuh",
-                    "gather.cuh",
-                    "team.cuh",
-                    "layout.cuh",
-                )
-            ),
-        ]
+        return [type(self), here / "source.py", *sorted(here.rglob("*.cuh"))]
 
 
 def _by_epoch(log: StepLog, steps: int) -> list[StepLog]:

@@ -19,69 +19,68 @@ struct Samples {
     int n;
     const float *up, *down;
 
-    // Inputs 16 tile + 4t to 16 tile + 4t + 3 of a row as b of `outputs`: a high and a low part, the latter of floats.
-    __device__ __forceinline__ void inputs(unsigned (&high)[2], unsigned (&low)[2], int row, int tile) const {
-        const int t = threadIdx.x % 4;
-        if constexpr (U::BYTES) {
-            const unsigned four = *reinterpret_cast<const unsigned*>(rows + row * U::LINE + 16 * tile + 4 * t);
-            high[0] = __byte_perm(four, 0u, 0x4140u);
-            high[1] = __byte_perm(four, 0u, 0x4342u);
-        } else {
-            const float4 x = *reinterpret_cast<const float4*>(rows + row * U::LINE + 64 * tile + 16 * t);
-            const float4 by = *reinterpret_cast<const float4*>(up + 16 * tile + 4 * t);
-            Packed<SPLIT>::halves(x.x * by.x, x.y * by.y, high[0], low[0]);
-            Packed<SPLIT>::halves(x.z * by.z, x.w * by.w, high[1], low[1]);
+    // Bytes 16 tile to 16 tile + 15 of MANY rows from `row` on, eight at a time: of each the four at 4t of row g, or
+    // turned, of the rows 2t and 2t + 1, the two at 2g.
+    template <bool TURNED, int MANY>
+    __device__ __forceinline__ void load(unsigned (&out)[MANY / 8], int row, int tile) const {
+        constexpr int AT_ONCE = MANY % 32 == 0 ? 4 : MANY % 16 == 0 ? 2 : 1;
+        const int lane = threadIdx.x % 32 % (8 * AT_ONCE);
+#pragma unroll
+        for (int i = 0; i < MANY / 8; i += AT_ONCE) {
+            unsigned (&some)[AT_ONCE] = reinterpret_cast<unsigned (&)[AT_ONCE]>(out[i]);
+            const unsigned char* const from = rows + (row + 8 * i + lane) * U::LINE + 16 * tile;
+            if constexpr (TURNED) load_matrices_turned(some, from);
+            else load_matrices(some, from);
         }
     }
 
-    // Rows row + 2t, row + 2t + 1, and 8 further, as b of `gradients`: inputs 16 tile + 4 (g / 2) + g % 2 in [0], and
-    // the second next ones in [1].
-    __device__ __forceinline__ void samples(
-        unsigned (*high)[2], unsigned (*low)[2], int row, int tile
-    ) const {
-        const int g = threadIdx.x % 32 / 4, first = row + threadIdx.x % 4 * 2, at = 16 * tile + 4 * (g / 2);
-        if constexpr (U::BYTES) {
-            unsigned two[4];  // inputs at + g % 2 and at + 2 + g % 2 of a row
+    // Inputs 4t to 4t + 3 of a tile and row as b of `outputs`, 4t and 4t + 2 in [0]: four bytes that were loaded.
+    static __device__ __forceinline__ void inputs(unsigned (&high)[2], unsigned four) {
+        high[0] = __byte_perm(four, 0u, 0x4240u);
+        high[1] = __byte_perm(four, 0u, 0x4341u);
+    }
+    // The same of floats, a high and a low part.
+    __device__ __forceinline__ void inputs(unsigned (&high)[2], unsigned (&low)[2], int row, int tile) const {
+        const int t = threadIdx.x % 4;
+        const float4 x = *reinterpret_cast<const float4*>(rows + row * U::LINE + 64 * tile + 16 * t);
+        const float4 by = *reinterpret_cast<const float4*>(up + 16 * tile + 4 * t);
+        Packed<SPLIT>::halves(x.x * by.x, x.z * by.z, high[0], low[0]);
+        Packed<SPLIT>::halves(x.y * by.y, x.w * by.w, high[1], low[1]);
+    }
+
+    // Rows 2t and 2t + 1 as b of a weight gradient: input 2g of a tile in [0], 2g + 1 in [1]: bytes loaded turned.
+    static __device__ __forceinline__ void samples(unsigned (&high)[2], unsigned four) { inputs(high, four); }
+    // The same of floats, from `row` on, a high and a low part.
+    __device__ __forceinline__ void samples(unsigned (&high)[2], unsigned (&low)[2], int row, int tile) const {
+        const int e = 16 * tile + threadIdx.x % 32 / 4 * 2, m = row + threadIdx.x % 4 * 2;
+        const float2 by = *reinterpret_cast<const float2*>(up + e);
+        float2 x[2];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const unsigned char* const from = rows + (first + i % 2 + i / 2 * 8) * U::LINE + at;
-                two[i] = __byte_perm(*reinterpret_cast<const unsigned*>(from), 0u, g % 2 ? 0x4341u : 0x4240u);
-            }
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                high[0][half] = __byte_perm(two[2 * half], two[2 * half + 1], 0x5410u);
-                high[1][half] = __byte_perm(two[2 * half], two[2 * half + 1], 0x7632u);
-            }
-        } else {
-#pragma unroll
-            for (int next = 0; next < 2; ++next) {
-                const int e = at + g % 2 + 2 * next;
-                float x[4];
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int m = first + i % 2 + i / 2 * 8;  // zero times infinity would be NaN
-                    x[i] = m < n ? reinterpret_cast<const float*>(rows + m * U::LINE)[e] * up[e] : 0.0f;
-                }
-                Packed<SPLIT>::halves(x[0], x[1], high[next][0], low[next][0]);
-                Packed<SPLIT>::halves(x[2], x[3], high[next][1], low[next][1]);
-            }
+        for (int i = 0; i < 2; ++i) {
+            x[i] = make_float2(0.0f, 0.0f);  // beyond the batch: zero times infinity would be NaN
+            if (m + i < n) x[i] = *reinterpret_cast<const float2*>(rows + (m + i) * U::LINE + 4 * e);
         }
+        Packed<SPLIT>::halves(x[0].x * by.x, x[1].x * by.x, high[0], low[0]);
+        Packed<SPLIT>::halves(x[0].y * by.y, x[1].y * by.y, high[1], low[1]);
     }
 };
 
-// sums[i] += a b[i] of COUNT tiles, of a split factor a and factors b that are split if U has floats: first the low
-// parts of all, so that no product waits for the one before.
-template <class U, int COUNT>
+// sums[i][j] += a b[i][j] of a split factor a and of `count` times EACH factors b, split if U has floats: the low parts
+// of all come first, so that no product waits for the one before.
+template <class U, int MOST, int EACH>
 __device__ __forceinline__ void split_steps(
-    float (*sums)[4], const unsigned (&a)[2][4], const unsigned (*high)[2], const unsigned (*low)[2]
+    float (*sums)[EACH][4], const unsigned (&a)[2][4], const unsigned (*high)[EACH][2], const unsigned (*low)[EACH][2],
+    int count
 ) {
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) mma_half(sums[i], a[1], high[i]);
-    if constexpr (!U::BYTES)
+    for (int part = U::BYTES ? 1 : 0; part < 3; ++part)
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) mma_half(sums[i], a[0], low[i]);
+        for (int i = 0; i < MOST; ++i) {
+            if (i >= count) break;
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) mma_half(sums[i], a[0], high[i]);
+            for (int j = 0; j < EACH; ++j)
+                mma_half(sums[i][j], a[part == 1 ? 1 : 0], part == 0 ? low[i][j] : high[i][j]);
+        }
 }
 
 // The scales of a thread's two units, powers of two with these exponents, and their inverses.
@@ -96,7 +95,7 @@ struct UnitScales {
     }
 };
 
-// Weights of the warp's tiles: w[q][i] is unit g + 8 (i / 2 % 2), input 16 (first + q) + 4t + 2 (i / 4) + i % 2.
+// Weights of the warp's tiles: w[q][i] is unit g + 8 (i / 2 % 2), input 16 (first + q) + 4t + 2 (i % 2) + i / 4.
 template <class U>
 struct TileWeights {
     float w[U::HELD][8];
@@ -109,7 +108,7 @@ struct TileWeights {
     }
     static __device__ __forceinline__ int unit(int i) { return threadIdx.x % 32 / 4 + 8 * (i / 2 % 2); }
     __device__ __forceinline__ int input(int q, int i) const {
-        return 16 * (first + q) + threadIdx.x % 4 * 4 + 2 * (i / 4) + i % 2;
+        return 16 * (first + q) + threadIdx.x % 4 * 4 + 2 * (i % 2) + i / 4;
     }
     // True for numbers of the layer: the last tile and the last units may be partly empty.
     __device__ __forceinline__ bool exists(int q, int i) const {
@@ -149,13 +148,16 @@ struct TileWeights {
 
     // sum[n] += w x of the warp's inputs and of eight samples from row + 8 n on, scaled by unit.
     __device__ __forceinline__ void outputs(
-        float (&sum)[8][4], const Samples<U>& x, const UnitScales& scales, int row
+        float (&sum)[U::PASS / 8][4], const Samples<U>& x, const UnitScales& scales, int row
     ) const {
         constexpr int COUNT = U::PASS / 8;
         const int g = threadIdx.x % 32 / 4;
+        unsigned four[COUNT] = {}, next[COUNT] = {};
+        if (U::BYTES && count > 0) x.template load<false, U::PASS>(four, row, first);
 #pragma unroll
         for (int q = 0; q < U::HELD; ++q) {
             if (q >= count) break;
+            if (U::BYTES && q + 1 < count) x.template load<false, U::PASS>(next, row, first + q + 1);
             unsigned a[2][4], high[COUNT][2], low[COUNT][2];
 #pragma unroll
             for (int k = 0; k < 4; ++k)
@@ -164,8 +166,12 @@ struct TileWeights {
                     a[1][k]
                 );
 #pragma unroll
-            for (int n = 0; n < COUNT; ++n) x.inputs(high[n], low[n], row + 8 * n + g, first + q);
-            split_steps<U, COUNT>(sum, a, high, low);
+            for (int n = 0; n < COUNT; ++n) {
+                if constexpr (U::BYTES) x.inputs(high[n], four[n]);
+                else x.inputs(high[n], low[n], row + 8 * n + g, first + q);
+                four[n] = next[n];
+            }
+            split_steps<U, 1, COUNT>(&sum, a, &high, &low, 1);
         }
     }
 
@@ -173,7 +179,7 @@ struct TileWeights {
     __device__ __forceinline__ void gradients(
         float (&d)[U::HELD][2][4], const Samples<U>& x, const float* dz, const UnitScales& scales
     ) const {
-        constexpr int COUNT = U::PASS / 16;
+        constexpr int COUNT = U::PASS / 16, PAIR = COUNT % 2 == 0 ? 2 : 1;
         const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll 1  // code that is not in the instruction cache is slower than a loop
         for (int row = 0; row < U::ROWS; row += U::PASS) {
@@ -188,13 +194,31 @@ struct TileWeights {
                     Packed<SPLIT>::halves(two.x * by, two.y * by, a[deep][0][k], a[deep][1][k]);
                 }
 #pragma unroll
-            for (int q = 0; q < U::HELD; ++q) {
-                if (q >= count) break;
+            for (int deep = 0; deep < COUNT; deep += PAIR) {
+                unsigned four[U::HELD][2 * PAIR];
+                if constexpr (U::BYTES)
 #pragma unroll
-                for (int deep = 0; deep < COUNT; ++deep) {
-                    unsigned high[2][2], low[2][2];
-                    x.samples(high, low, row + 16 * deep, first + q);
-                    split_steps<U, 2>(d[q], a[deep], high, low);
+                    for (int q = 0; q < U::HELD; ++q)
+                        if (q < count) x.template load<true, 16 * PAIR>(four[q], row + 16 * deep, first + q);
+#pragma unroll
+                for (int one = 0; one < PAIR; ++one) {
+                    unsigned high[U::HELD][2][2], low[U::HELD][2][2];
+#pragma unroll
+                    for (int q = 0; q < U::HELD; ++q) {
+                        if (q >= count) break;
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            unsigned both[2], rest[2];
+                            if constexpr (U::BYTES) x.samples(both, four[q][2 * one + half]);
+                            else x.samples(both, rest, row + 16 * (deep + one) + 8 * half, first + q);
+#pragma unroll
+                            for (int j = 0; j < 2; ++j) {
+                                high[q][j][half] = both[j];
+                                if constexpr (!U::BYTES) low[q][j][half] = rest[j];
+                            }
+                        }
+                    }
+                    split_steps<U, U::HELD, 2>(d, a[deep + one], high, low, count);
                 }
             }
         }

@@ -1,19 +1,7 @@
 // Gathering of batches into shared memory for units.cuh, by the copy engine, a step ahead. U: the sizes, `Units`.
 #pragma once
 #include "bulk.cuh"
-#include "gather.cuh"
-
-// Number of samples of successive steps.
-struct BatchSizes {
-    int batch, count, steps, within;  // of the training set and of an epoch; within: step of its epoch
-
-    __device__ __forceinline__ explicit BatchSizes(const Choice& all)
-        : batch(all.batch), count(all.count), steps(all.steps), within(all.first % all.steps) {}
-    __device__ __forceinline__ int size() const { return min(batch, count - within * batch); }
-    // Number of samples of the step before.
-    __device__ __forceinline__ int before() const { return within == 0 ? count - (steps - 1) * batch : batch; }
-    __device__ __forceinline__ void next() { within = within + 1 == steps ? 0 : within + 1; }
-};
+#include "epochs.cuh"
 
 // Gathering of batches by the copy engine. With two stages a block requests the samples that it owns, and the engine
 // brings them to all blocks; with one, where others may still read, each block requests all for itself. A thread knows

@@ -2,19 +2,30 @@
 // units, to and from them, for the whole launch; those to them in registers. A step has two waits. Each block computes
 // its units of the whole batch on tensor cores (tile_products.cuh), multiplies them with its weights of the second
 // layer, and sends the partial outputs to the blocks that own the samples; these add them, and send the gradient by the
-// outputs to all (inputs.cuh); each block updates its weights. All blocks gather all samples, a step ahead.
+// outputs to all; each block updates its weights. All blocks gather all samples, a step ahead.
 //
 // Shapes: n samples of at most BATCH, in tiles of 64: n-tile w of 8 samples is finished by warp w. IN inputs, HIDDEN
 // units, OUT outputs. Stored samples are PITCH bytes apart, a multiple of 16.
 #pragma once
-#include "inputs.cuh"
+#include "../held.cuh"
 #include "stages.cuh"
 #include "tile_products.cuh"
+
+// Exchange of the outputs: each block owns ROWS samples of a batch, whose OUT outputs it adds up.
+template <int OUT_, int BLOCKS_, int BATCH_>
+struct Owners {
+    static constexpr int OUT = OUT_, BLOCKS = BLOCKS_, BATCH = BATCH_;
+    static constexpr int OUTS = (OUT + 3) / 4 * 4, G_LINE = held_line(OUT);
+    static constexpr int ROWS = (BATCH + BLOCKS - 1) / BLOCKS;
+    static __device__ __forceinline__ int rank() { return blockIdx.x % BLOCKS; }
+    // Samples of n that this block owns.
+    static __device__ __forceinline__ int owned(int n) { return max(0, min(ROWS, n - rank() * ROWS)); }
+};
 
 template <class Pixel_, int IN_, int HIDDEN_, int OUT_, int BLOCKS_, int BATCH_, bool RELU_, int SLOTS_, int STAGES_>
 struct Units {
     using Pixel = Pixel_;
-    using Exchange = Division<HIDDEN_, OUT_, BLOCKS_, BATCH_>;
+    using Exchange = Owners<OUT_, BLOCKS_, BATCH_>;
     static constexpr int IN = IN_, HIDDEN = HIDDEN_, OUT = OUT_, BLOCKS = BLOCKS_, BATCH = BATCH_, SLOTS = SLOTS_;
     static constexpr bool RELU = RELU_, BYTES = sizeof(Pixel) == 1;
     static constexpr int STAGES = STAGES_;  // batches in shared memory
@@ -44,7 +55,7 @@ struct Units {
 // Partial sums of the warps' inputs: (BUSY, 8, 32) fragments of 8 samples, times `by`.
 template <class U>
 __device__ __forceinline__ void store_parts(
-    float4* parts, const float (&sum)[8][4], const UnitScales& scales, float by
+    float4* parts, const float (&sum)[U::PASS / 8][4], const UnitScales& scales, float by
 ) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp >= U::BUSY) return;
@@ -164,22 +175,6 @@ __device__ __forceinline__ void own_losses(
             loss_to.template put<U::BLOCKS>(losses + 4 * m, 0, make_float4(total, own - largest, right, 0.0f));
         __syncwarp();
     }
-}
-
-// Mean loss of a step's n samples and the number of correct ones, by one warp. losses: of two steps, (2, BATCH, 4).
-template <class U>
-__device__ __forceinline__ void write_mean_loss(
-    const float* losses, int number, int n, double* loss, long long* correct
-) {
-    float sum = 0.0f;
-    int count = 0;
-    for (int m = threadIdx.x % 32; m < n; m += 32) {
-        const float4 one = reinterpret_cast<const float4*>(losses)[number % 2 * U::BATCH + m];
-        sum += logf(one.x) - one.y, count += one.z > 0.0f;
-    }
-    sum = warp_sum(sum);
-    count = warp_sum(count);
-    if (threadIdx.x % 32 == 0) *loss = static_cast<double>(sum) / n, *correct = count;
 }
 
 // Backward through the second layer, of the lane's samples row and row + 1: stores dz times `by`, adds to the thread's

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...nets import CrossEntropyLoss, Net
-from .held import held_line
-from .products import THREADS, LinearLayer
-from .shared_arrays import declarations, moves, offsets, stepped
+from ..held import held_line
+from ..products import THREADS, LinearLayer
+from ..shared_arrays import declarations, moves, offsets, stepped
 
 #: Hidden units of a block, the rows of a tensor core's product; classes at most, which a thread sums at once.
 UNITS, CLASSES = 16, 16
@@ -82,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
         if (more && !constant) next = {rule}(Numbers(numbers + 2 * (step + 1), nullptr));
 #pragma unroll 1
         for (int row = 0; row < Divided::ROWS; row += 64) {{
-            float sum[8][4] = {{}};
+            float sum[Divided::PASS / 8][4] = {{}};
             layer.tiles.outputs(sum, x, scales, row);
             if (row > 0) __syncthreads();
             store_parts<Divided>(reinterpret_cast<float4*>(parts), sum, scales, by);
@@ -156,10 +155,8 @@ class UnitsPlan:
     cycles: float
 
 
-def why_not_units(net: Net, chain: tuple[LinearLayer, ...], batch: int | None) -> str | None:
-    """Reason why the registers of a cluster cannot hold the net's weights, or train such a batch; None if they can."""
-    if len(chain) != 2 or not isinstance(net.loss, CrossEntropyLoss):
-        return "weights=registers is for two Linear layers with CrossEntropyLoss: leave weights to the estimate"
+def why_not_units(chain: tuple[LinearLayer, ...], batch: int | None) -> str | None:
+    """Reason why the registers of a cluster cannot hold two layers, or train such a batch; None if they can."""
     most = INPUTS * HELD * THREADS // 32
     for value, limit, what in (
         (chain[0].inputs, most, "inputs"), (chain[0].outputs, 16 * UNITS, "hidden units"),

@@ -1,4 +1,6 @@
-"""The persistent rung with weights in registers: trains as NumPy does, no race, faults are seen, what is refused."""
+"""The persistent rung with weights in registers, of one layer or two: trains as NumPy does, no race, faults are seen,
+what is refused.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +25,39 @@ from warpladder.optimizers import SGD, Adam, AdamW, RMSprop
 from warpladder.proof import verify
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
-from warpladder.trainers.persistent.by_units import input_scales, stored_rows
 from warpladder.trainers.persistent.plan import Requested, plans
+from warpladder.trainers.persistent.registers.by_units import input_scales, stored_rows
 from warpladder.trainers.persistent.trainer import PersistentTrainer
 
 needs_compiler = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
-def net(inputs, hidden, classes, between=True, last=False):
-    layers: list[Layer] = [Linear(out_features=hidden), *([ReLU()] if between else []), Linear(out_features=classes)]
-    return Net("two layers", (inputs,), (*layers, *([ReLU()] if last else [])), CrossEntropyLoss())
+def net(inputs, *widths, between=True, last=False):
+    layers: list[Layer] = []
+    for number, width in enumerate(widths, start=1):
+        layers += [Linear(out_features=width), *([ReLU()] if (between if number < len(widths) else last) else [])]
+    return Net("chain", (inputs,), tuple(layers), CrossEntropyLoss())
 
 
-#: Net, optimizer, batch, samples, floats: sizes that tiles divide and others, one pass over the weights and two, fewer
-#: samples than blocks, full and partial last batches, every number of slots, a ReLU missing and one at the end.
+#: Net, optimizer, batch, samples, floats: two layers and one, sizes that tiles divide and others, one pass over the
+#: weights and two, fewer samples than blocks, full and partial last batches, every number of slots, a ReLU missing and
+#: one at the end.
 CASES = {
     "bytes": (net(21, 20, 3), SGD(0.1), 16, 40, False),
     "floats": (net(20, 19, 5, last=True), Adam(0.01), 7, 24, True),
     "two passes": (net(70, 33, 16), SGD(0.1, momentum=0.9, nesterov=True), 70, 150, False),
     "batch of one": (net(13, 5, 2, between=False), RMSprop(0.01), 1, 3, True),
     "many tiles": (net(290, 40, 7), AdamW(0.01), 24, 50, False),
+    "one layer": (net(21, 3), SGD(0.1), 16, 40, False),
+    "one layer of floats": (net(70, 20, last=True), Adam(0.01), 22, 60, True),
+    "many groups": (net(100, 10), SGD(0.1, momentum=0.9), 150, 320, False),
+    "one at a time": (net(37, 5), AdamW(0.01), 1, 5, True),
+    "many bands": (net(160, 40), RMSprop(0.001), 33, 70, False),
 }
+
+
+#: Those that scripts/test runs.
+BY_DAY = ("bytes", "floats", "one layer", "one layer of floats")
 
 
 def dataset(chain, samples, floats):
@@ -70,19 +84,20 @@ def trained(case, build, epochs=2):
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "case", [case if case in ("bytes", "floats") else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+    "case", [case if case in BY_DAY else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
 def test_trains_as_numpy_does(case):
     ours, logs = trained(case, registers())
     theirs, expected = trained(case, find("numpy").build)
-    assert ours.plan.units is not None
+    assert ours.plan.registers is not None
     assert_trained_alike(ours, logs, theirs, expected)
 
 
 @needs_compiler
-def test_any_cut_of_the_steps_gives_the_same_bits():
-    together, logs = trained("bytes", registers())
-    chain, optimizer, batch, samples, floats = CASES["bytes"]
+@pytest.mark.parametrize("case", ["bytes", "one layer"])
+def test_any_cut_of_the_steps_gives_the_same_bits(case):
+    together, logs = trained(case, registers())
+    chain, optimizer, batch, samples, floats = CASES[case]
     state = State(np.random.default_rng(4).normal(0, 0.3, chain.param_count).astype(np.float32))
     apart = registers()(chain, TrainConfig(batch_size=batch, epochs=2, optimizer=optimizer), state)
     apart.load(dataset(chain, samples, floats))
@@ -94,7 +109,7 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "case", [case if case == "floats" else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+    "case", [case if case in ("floats", "one layer") else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
 def test_no_access_is_wrong_and_repeats_are_equal(case):
     first, logs = trained(case, registers("check", order="random", seed=5))
@@ -107,7 +122,13 @@ def test_no_access_is_wrong_and_repeats_are_equal(case):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("chain", "batch", "optimizer", "floats"),
-    [(net(30, 20, 4), 9, SGD(0.1, momentum=0.9), False), (net(17, 36, 5), None, Adam(0.01), True)],
+    [
+        (net(30, 20, 4), 9, SGD(0.1, momentum=0.9), False),
+        (net(17, 36, 5), None, Adam(0.01), True),
+        (net(50, 12), 9, SGD(0.1, momentum=0.9), False),
+        (net(17, 5), None, Adam(0.01), True),
+        (net(20, 3, last=True), 1, RMSprop(0.01), True),
+    ],
 )
 def test_proofs_hold(chain, batch, optimizer, floats):
     config = TrainConfig(batch_size=batch, optimizer=optimizer)
@@ -117,8 +138,9 @@ def test_proofs_hold(chain, batch, optimizer, floats):
 
 
 @needs_compiler
-def test_stale_samples_beyond_a_partial_batch_do_not_count():
-    chain, config = net(8, 6, 3), TrainConfig(batch_size=4, epochs=1, optimizer=SGD(0.1))
+@pytest.mark.parametrize("chain", [net(8, 6, 3), net(8, 3)], ids=["two layers", "one layer"])
+def test_stale_samples_beyond_a_partial_batch_do_not_count(chain):
+    config = TrainConfig(batch_size=4, epochs=1, optimizer=SGD(0.1))
     data = dataset(chain, 6, True)
     order = np.argsort([Order(0, 0, 6)[place] for place in range(6)])
     x = data.train_x.copy()
@@ -144,7 +166,7 @@ def planted(monkeypatch, before, after):
 #: Faults that arithmetic shows: what is edited, and what takes its place.
 WRONG = {
     "a lost warp's sums": ("other < U::BUSY; ++other) { const", "other < U::BUSY - 1; ++other) { const"),
-    "no low half of weights": ("mma_half(sums[i], a[1], high[i]);", ""),
+    "no low half of weights": ("part == 1 ? 1 : 0], part == 0", "0], part == 0"),
     "the batch before": ("gatherer.wait(number); const unsigned char* const batch_x = reinterpret_cast<const unsigned "
                          "char*>(stages) + stage * Divided::LINE;",
                          "gatherer.wait(number); const unsigned char* const batch_x = reinterpret_cast<const unsigned "
@@ -154,6 +176,23 @@ WRONG = {
     "the scale of one warp": ("warp < U::WARPS; ++warp) exponent[half]", "warp < 1; ++warp) exponent[half]"),
     "a lost block's part": ("other < U::BLOCKS / 2; ++other)", "other < U::BLOCKS / 2 - 1; ++other)"),
     "the mean of a full batch": ("(c == wanted ? 1.0f : 0.0f)) / n;", "(c == wanted ? 1.0f : 0.0f)) / U::BATCH;"),
+    "one layer without a block's part": ("other < D::BLOCKS; ++other) half", "other < D::BLOCKS - 1; ++other) half"),
+    "one layer without low halves": ("mma_half(one[e], part == 1 ? a_low : a_high,", "mma_half(one[e], a_high,"),
+    "one layer without low halves of gradients": ("part == 1 ? a[one][b].low : a[one][b].high", "a[one][b].high"),
+    "one layer's batch before": ("x.rows = reinterpret_cast<const unsigned char*>(stages) + stage * Divided::LINE;",
+                                 "x.rows = reinterpret_cast<const unsigned char*>(stages);"),
+    "one layer without its bias": ("float half[2] = {bias[16 * b + c], 0.0f};", "float half[2] = {0.0f, 0.0f};"),
+    "one layer's groups without a last one": ("first < groups; ++first) add_groups<1>(d",
+                                              "first + 1 < groups; ++first) add_groups<1>(d"),
+    "one layer's mean of a full batch": ("== wanted ? 1.0f : 0.0f)) / n;", "== wanted ? 1.0f : 0.0f)) / D::BATCH;"),
+    "one layer's masked ReLU": ("if ((D::RELU && !(z[b] > 0.0f)) || m >= n", "if (m >= n"),
+}  # fmt: skip
+
+#: Cases of faults; "bytes" and "one layer" for others.
+SHOWN_BY = {
+    **dict.fromkeys(("a lost warp's sums", "no low half of weights", "the scale of one warp"), "many tiles"),
+    "one layer without low halves": "many groups", "one layer without low halves of gradients": "many groups",
+    "one layer's masked ReLU": "one layer of floats", "one layer's groups without a last one": "one layer of floats",
 }  # fmt: skip
 
 
@@ -161,8 +200,7 @@ WRONG = {
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", WRONG)
 def test_planted_faults_change_the_weights(monkeypatch, fault):
-    large = "a lost warp's sums", "no low half of weights", "the scale of one warp"
-    case = "many tiles" if fault in large else "bytes"
+    case = SHOWN_BY.get(fault, "one layer" if fault.startswith("one layer") else "bytes")
     expected = trained(case, find("numpy").build)[0].state().params
     planted(monkeypatch, *WRONG[fault])
     assert not close(trained(case, registers())[0].state().params, expected)
@@ -177,6 +215,14 @@ NAMED = {
                                  "for (int i = lane; i < U::BLOCKS * QUADS && m != 1; i += 32) {", r"lacks \d+ bytes"),
     "samples requested too early": ("crew.wait(2); // All blocks have sent outputs, and read the batch before this one "
                                     "no more.", "", r"race|has arrived"),
+    "one layer's outputs that nobody waits for": ("crew.wait(1);", "", r"before the .* has arrived|race"),
+    "one layer's losses that the next step overtakes": ("if (Divided::clerk()) clerk.wait(1);", "",
+                                                        r"arrivals have come|has got \d+ bytes"),
+    "one layer's lost gradient": ("if (16 * b + 8 * odd + g < D::OUT)", "if (16 * b + 8 * odd + g < D::OUT && g != 1)",
+                                  r"lacks \d+ bytes"),
+    "one layer's dx that nobody waits for": ("} __syncthreads(); if (Divided::computes()) { for", "for", "race"),
+    "one layer's samples that nobody waits for": ("wait_for_copies<1>(); } rule = next;",
+                                                  "} rule = next;", r"before|race|copy"),
 }  # fmt: skip
 
 
@@ -187,7 +233,7 @@ def test_faults_of_the_exchange_are_named(monkeypatch, fault):
     before, after, message = NAMED[fault]
     planted(monkeypatch, before, after)
     with pytest.raises(KernelError, match=message):
-        trained("bytes", registers("check", order="random", seed=2))
+        trained("one layer" if fault.startswith("one layer") else "bytes", registers("check", order="random", seed=2))
 
 
 def test_samples_are_rows_of_whole_pieces():
@@ -216,6 +262,8 @@ MEASURED = [
     ((784, 256, 10), 64, 0, 1, 6.14), ((784, 256, 10), 64, 1, 1, 7.04), ((784, 256, 10), 64, 2, 1, 9.72),
     ((784, 256, 10), 128, 0, 1, 12.04), ((30, 100, 5), 64, 2, 4, 5.08), ((54, 128, 7), 256, 2, 4, 15.2),
     ((64, 32, 10), 32, 2, 1, 4.35), ((20, 64, 3), 16, 2, 4, 3.24),
+    ((784, 10), 128, 0, 1, 3.91), ((784, 10), 128, 2, 1, 4.74), ((784, 10), 16, 0, 1, 2.51), ((3072, 10), 64, 1, 1, 5.01),
+    ((20, 3), 32, 0, 4, 2.39), ((784, 26), 64, 0, 1, 4.26), ((54, 7), 64, 0, 4, 2.87), ((1000, 3), 128, 2, 4, 5.70),
 ]  # fmt: skip
 
 
@@ -232,8 +280,11 @@ def test_sizes_beyond_registers_are_not_planned():
     assert [plan.blocks for plan in plans(net(50, 10, 3), 8, limits, wanted)] == [2]
     assert [plan.blocks for plan in plans(net(50, 100, 3), 8, limits, wanted)] == [8]
     assert [plan.blocks for plan in plans(net(50, 100, 3), 8, limits, replace(wanted, blocks=16))] == [16]
+    assert [plan.blocks for plan in plans(net(784, 10), 128, limits, wanted)] == [16]
     for chain, batch, blocks in ((net(50, 257, 3), 8, None), (net(1025, 8, 3), 8, None), (net(50, 8, 17), 8, None),
-                                 (net(50, 8, 3), 257, None), (net(50, 99, 3), 8, 4), (net(50, 8, 3), 8, 3)):  # fmt: skip
+                                 (net(50, 8, 3), 257, None), (net(50, 99, 3), 8, 4), (net(50, 8, 3), 8, 3),
+                                 (net(50, 65), 8, None), (net(50, 8), 513, None), (net(9000, 3), 8, None),
+                                 (net(3000, 20), 8, 8)):  # fmt: skip
         assert plans(chain, batch, limits, replace(wanted, blocks=blocks)) == []
     assert plans(net(50, 8, 3), 8, replace(limits, cluster=1), wanted) == []
     assert plans(net(1000, 8, 3), 200, limits, wanted) == []  # a batch of floats is too large for shared memory
@@ -244,8 +295,11 @@ def test_sizes_beyond_registers_are_not_planned():
     [
         (net(8, 300, 2), {}, (9, 0), "256 hidden units at most, and here are 300"),
         (net(8, 3, 20), {}, (9, 0), "16 classes at most"),
+        (net(8, 65), {}, (9, 0), "64 classes at most"),
+        (net(5000, 20), {}, (9, 0), "4,096 inputs at most"),
+        (net(8, 65), {"weights": "shared", "wait": "cluster"}, (9, 0), "weights=shared is for clusters that divide"),
         (Net("deep", (4,), (Linear(out_features=3), ReLU(), Linear(out_features=4)), MSELoss()), {}, (9, 0),
-         "two Linear layers with CrossEntropyLoss"),
+         "one or two Linear layers with CrossEntropyLoss"),
         (net(8, 3, 2), {"wait": "grid"}, (9, 0), "leave wait out"),
         (net(8, 3, 2), {"exchange": "stored"}, (9, 0), "leave exchange out"),
         (net(8, 3, 2), {"exchange": "sent"}, (9, 0), None),
@@ -255,6 +309,6 @@ def test_sizes_beyond_registers_are_not_planned():
 @needs_compiler
 def test_what_registers_cannot_hold_is_refused_in_one_line(monkeypatch, chain, options, capability, reason):
     monkeypatch.setattr(where, "peaks", lambda _: Peaks(capability, 132, 1.5e9))
-    rung = find("persistent", device="emulated", weights="registers", **options)
+    rung = find("persistent", **{"device": "emulated", "weights": "registers", **options})
     found = rung.unsupported(chain, TrainConfig(batch_size=4, epochs=1))
     assert found is None if reason is None else reason in str(found)
