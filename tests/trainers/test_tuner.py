@@ -7,6 +7,7 @@ import math
 import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from warpladder.data.order import Order
 from warpladder.device import Call, Launch
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice, why_not
-from warpladder.device.timing import in_turn
+from warpladder.device.timing import in_turn, timed_in
 from warpladder.errors import DeviceError, OutOfMemoryError, PlanError
 from warpladder.nets import (
     BatchNorm1d,
@@ -290,6 +291,28 @@ def test_each_is_repeated_to_a_millisecond_and_timed_in_turn() -> None:
     )  # the slow moment at the beginning does not count
     turns = [name for at, name in enumerate(order) if at == 0 or order[at - 1] != name]
     assert turns == ["add_parts", "apply_relu_mask"] * 7
+
+
+def test_kernels_are_timed_in_the_context_in_which_nothing_else_runs() -> None:
+    is_alone = False
+    seen: list[bool] = []
+
+    @contextmanager
+    def alone() -> Iterator[None]:
+        nonlocal is_alone
+        is_alone = True
+        yield
+        is_alone = False
+
+    device = Clockwork(lambda launch: seen.append(is_alone) or 1e-5)
+    x = device.empty((64,))
+    add = device.kernel(GEMM, "add_parts").bind(1, 32, x, None, x, 1, 64, 1, 0)
+    with timed_in(alone):
+        in_turn(device, [[add]])
+    assert seen and all(seen) and not is_alone
+    seen.clear()
+    in_turn(device, [[add]])
+    assert seen and not any(seen)
 
 
 GEMM = Path(linear.__file__).with_name("gemm.cu")

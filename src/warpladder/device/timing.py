@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 
 from ..errors import DeviceError
 from .base import Device, Graph
@@ -11,6 +14,18 @@ from .kernel import Call
 ROUNDS = 5
 LEAST = 1e-3  # seconds of repetitions in one measurement
 MOST = 100  # repetitions
+
+_alone: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("alone", default=nullcontext)
+
+
+@contextmanager
+def timed_in(alone: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Time calls in a context that `alone` returns, such as one in which other proofs are paused."""
+    token = _alone.set(alone)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
 
 
 def clocked(device: Device, graph: Graph) -> float:
@@ -27,11 +42,12 @@ def clocked(device: Device, graph: Graph) -> float:
 
 def in_turn(device: Device, works: list[list[Call]]) -> list[float]:
     """Minimum of each list's seconds, over rounds that time all lists once, so that slow moments affect all."""
-    repeated = []
-    for calls in works:
-        once = device.graph(calls)
-        clocked(device, once)  # its code and numbers are now where they are needed
-        repeats = max(1, min(MOST, math.ceil(LEAST / clocked(device, once))))
-        repeated.append((device.graph(calls * repeats), repeats))
-    rounds = [[clocked(device, graph) / repeats for graph, repeats in repeated] for _ in range(1 + ROUNDS)]
+    with _alone.get()():
+        repeated = []
+        for calls in works:
+            once = device.graph(calls)
+            clocked(device, once)  # its code and numbers are now where they are needed
+            repeats = max(1, min(MOST, math.ceil(LEAST / clocked(device, once))))
+            repeated.append((device.graph(calls * repeats), repeats))
+        rounds = [[clocked(device, graph) / repeats for graph, repeats in repeated] for _ in range(1 + ROUNDS)]
     return [min(found) for found in zip(*rounds[1:], strict=True)]

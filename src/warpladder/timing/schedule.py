@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from time import sleep
 
 from ..device import gpu
+from ..device.timing import timed_in
 from ..ladder import is_peer
 from ..machine import facts as machine
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
@@ -150,7 +151,7 @@ class ClimbSchedule:
                 self._give_up_if_late(entry, left)
             if not entry.alive:
                 continue
-            with self.ahead.paused() if entry.rung.tunes else nullcontext():
+            with timed_in(self.ahead.paused):  # a rung may choose its kernels by a clock
                 self._advance(entry, "proving", check)
             self._advance(entry, "warming up", partial(prepare, quiet=self.ahead.paused))
             if entry.alive:
