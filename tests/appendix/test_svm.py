@@ -666,7 +666,7 @@ def test_scores_of_each_class_of_a_classifier(run, kept):
     assert "precision" in out and "Confusion" in out and "mlp10 on digits: loss" in out
     digits, trained = wl.data.load("digits"), wl.load(kept / "a.safetensors")
     scores = class_scores(digits.test_y, trained.predict(digits.test_x))
-    assert f"{scores.precision[3]:.1%}" in out
+    assert f"{100 * scores.precision[3]:.1f} %" in out
 
 
 def test_a_net_without_classes_has_no_scores_of_them(run):

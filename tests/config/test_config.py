@@ -61,7 +61,9 @@ def test_batches_and_steps(batch_size, drop_last, batch, steps):
 def test_a_copy_with_changes():
     config = TrainConfig(momentum=0.9)
     assert config.but(epochs=7) == TrainConfig(epochs=7, momentum=0.9)
-    with pytest.raises(ConfigError, match="there is no setting 'lr'; there are batch_size"):
+    with pytest.raises(
+        ConfigError, match=r"there is no setting 'lr': did you mean 'learning_rate'\? there are batch_size"
+    ):
         config.but(lr=0.1)
     with pytest.raises(ConfigError, match="epochs"):
         config.but(epochs=-1)

@@ -56,15 +56,19 @@ def chain(inputs, *widths):
     return wl.nets.Net("chain", (inputs,), tuple(found[:-1]), wl.nets.CrossEntropyLoss())
 
 
-#: Nets of benchmarks/h100/persistent_shared.json: widths, batch and optimizer.
+#: Nets of benchmarks/h200/small_chains.json, batch and optimizer.
 ON_GPU = {
-    "softmax": (chain(784, 10), 128, wl.optimizers.SGD(0.1)),
-    "mlp": (chain(784, 256, 10), 64, wl.optimizers.SGD(0.1)),
+    "softmax": (wl.nets.softmax((1, 28, 28)), 128, wl.optimizers.SGD(0.1)),
+    "mlp": (wl.nets.mlp((1, 28, 28)), 64, wl.optimizers.SGD(0.1)),
     "wide": (chain(784, 512, 512, 512, 10), 256, wl.optimizers.Adam(1e-3)),
     "deep": (chain(784, *[128] * 8, 10), 128, wl.optimizers.Adam(1e-3)),
     "table": (chain(54, 128, 64, 7), 256, wl.optimizers.Adam(1e-3)),
     "three hundred": (chain(37, 100, 100, 100, 3), 100, wl.optimizers.Adam(1e-3)),
 }
+
+
+#: Microseconds of a step of bytes since weights may be in registers: benchmarks/h200/persistent_registers.md.
+IN_REGISTERS = {"softmax": {"graph": 5.62, "persistent": 3.91}, "mlp": {"graph": 12.68, "persistent": 6.09}}
 
 
 @pytest.mark.parametrize("name", ON_GPU)
@@ -79,7 +83,7 @@ def test_of_graph_and_persistent_the_one_that_was_measured_faster_is_taken(name,
     config = wl.TrainConfig(batch_size=batch, epochs=20_000, optimizer=optimizer)
     rung, reason = fastest(net, config, 60_000)
     stored = json.loads((Path(__file__).parents[2] / "benchmarks/h200/small_chains.json").read_text())
-    times = {each: row["us"] for each, row in stored["us a step"][name].items()}
+    times = IN_REGISTERS.get(name) or {each: row["us"] for each, row in stored["us a step"][name].items()}
     assert rung == min(("graph", "persistent"), key=times.__getitem__)
     for each in ("graph", "persistent"):
         assert each == rung or f"; {each} about " in reason

@@ -56,7 +56,7 @@ def forbidden(device: Device, works: list[list[Call]]) -> list[float]:
 def _small_products_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     own_plans(monkeypatch, tmp_path / "plans")
     monkeypatch.setattr(tuner, "WORTH", 1)
-    monkeypatch.setattr(candidates, "MOST", 2)
+    monkeypatch.setattr(candidates, "PLANS", 2)
     monkeypatch.setattr(tuner, "in_turn", last_wins)
     yield
 
@@ -146,7 +146,7 @@ ENLARGED = Net(
 @pytest.mark.parametrize("net", [APART, ENLARGED], ids=lambda net: net.name)
 def test_steps_of_rival_ops_agree_with_the_reference(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuner, "in_turn", rivals_win)
-    monkeypatch.setattr(candidates, "MOST", 1)
+    monkeypatch.setattr(candidates, "PLANS", 1)
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
     drawn = clear_of_switches(net, config, samples=3)
     with tuned().build(net, config, drawn.state) as trainer:

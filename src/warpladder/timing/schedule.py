@@ -143,7 +143,7 @@ class ClimbSchedule:
                     # slow rungs, and libraries that take long to import, would delay the timing
                     quick = [each for each in self._alive() if not math.isfinite(each.rung.proof_flops)]
                     self._add_memories(entry for entry in quick if not is_peer(entry.rung))
-                self.ahead.sort(left, *((self.limit.proofs_end,) if self.is_quick else (self._peers_end(), True)))
+                self.ahead.sort(left, self._peers_end(), has_rungs=not self.is_quick)
                 self.memories.settle()
             entry = left.pop(0)
             entry.check_support()
@@ -243,7 +243,7 @@ class ClimbSchedule:
 
     def _peers_end(self) -> float:
         """Time of `perf_counter` at which proofs of peers are ended, to leave time to time the other entries."""
-        return min(self.limit.proofs_end, self.limit.end - self._rest() - START)
+        return min(self.limit.proofs_end, self.limit.end - self._rest() - (0.0 if self.is_quick else START))
 
     def _is_proven(self, entry: TimedEntry) -> bool:
         return entry.passed is not None or self._proof_cost(entry) == 0
