@@ -15,6 +15,7 @@ from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.ops.own.start import known, start
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.proof import verify
 from warpladder.proof.own import watched
 from warpladder.proof.own.kernels import inspect
 
@@ -49,6 +50,17 @@ def test_every_file_to_start_from_is_right(tmp_path: Path, op: str) -> None:
     assert re.search(
         r"checked on the emulator, at \d shapes? of the net and \d ragged ones", checked(tmp_path, op, start(op), NET)
     )
+
+
+@pytest.mark.parametrize("seed", [1611212435, pytest.param(4, marks=pytest.mark.slow)])
+def test_one_accumulator_passes_where_outputs_are_large(tmp_path: Path, seed: int) -> None:
+    file = tmp_path / "linear_forward.cu"
+    file.write_text(start("linear.forward"))
+    data = wl.data.load("digits")
+    config = TrainConfig(epochs=20, batch_size=32, optimizer=SGD(0.2, momentum=0.9))
+    rung = find(f"linear.forward={file}:device=emulated")
+    found = verify(rung.build, wl.nets.mlp((1, 8, 8)), config, dataset=data, seed=seed, reach=0)
+    assert found.passed, found.reason
 
 
 RIGHT = start("linear.forward")

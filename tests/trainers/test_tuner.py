@@ -304,7 +304,11 @@ def test_kernels_are_timed_in_the_context_in_which_nothing_else_runs() -> None:
         yield
         is_alone = False
 
-    device = Clockwork(lambda launch: seen.append(is_alone) or 1e-5)
+    def cost(launch: Launch) -> float:
+        seen.append(is_alone)
+        return 1e-5
+
+    device = Clockwork(cost)
     x = device.empty((64,))
     add = device.kernel(GEMM, "add_parts").bind(1, 32, x, None, x, 1, 64, 1, 0)
     with timed_in(alone):

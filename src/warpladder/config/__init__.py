@@ -213,9 +213,8 @@ class TrainConfig(metaclass=ByName):
         for name in changes:
             if name not in known and name not in SHORT:
                 names = sorted([*known, *SHORT])
-                raise ConfigError(
-                    f"there is no setting {name!r}: {meant(name, names, before='', after=' ')}there are {', '.join(names)}"
-                )
+                near = meant(name, names, before="", after=" ")
+                raise ConfigError(f"there is no setting {name!r}: {near}there are {', '.join(names)}")
         for name, other in (("clip_value", "clip_norm"), ("clip_norm", "clip_value")):  # each replaces the other
             if changes.get(name) is not None:
                 changes.setdefault(other, None)

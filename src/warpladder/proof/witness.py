@@ -8,6 +8,7 @@ every draw, and then there is no proof at all.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,8 +18,9 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Conv2d, Layer, Linear, Net
+from ..nets import BCEWithLogitsLoss, Conv2d, CrossEntropyLoss, Layer, Linear, Net
 from ..nets.params import views
+from ..ops.linear.array import ArrayLinear
 from ..ops.tables.array import TABLE
 from ..ops.tables.reference import with_references
 from ..trainers.base import State
@@ -38,6 +40,9 @@ NEARBY = 3  # witnesses with other roundings of the parameters
 COARSE_RESERVE = 2.0
 #: RESERVE of a gradient whose errors of the format are counted: its tolerance is at least SIGMAS of them.
 COUNTED_RESERVE = 1.5
+
+#: Size of an output from which on the errors of its sum are counted, where the loss takes its exponential.
+LARGE = 8.0
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
@@ -68,18 +73,41 @@ def _of_largest(a: np.ndarray) -> np.ndarray:
     return np.asarray(np.round(a / unit) * unit)
 
 
+class ErringLinear(ArrayLinear):
+    """Linear layer whose outputs are off, up or down, by what one accumulator may err: half of the root of the number
+    of its roundings, of half a unit in the last place each.
+    """
+
+    seed = 1
+
+    def forward(self, n: int) -> None:
+        super().forward(n)
+        y = self.buffers.y[:n]
+        signs = np.random.default_rng(self.seed).choice(np.array([-1, 1], y.dtype), y.shape)
+        y += signs * np.spacing(np.abs(y)) * y.dtype.type(max(1.0, math.sqrt(self.buffers.x.shape[1]) / 4))
+
+
+class OtherwiseErringLinear(ErringLinear):
+    """ErringLinear with other signs."""
+
+    seed = 2
+
+
 class Witness(LayerwiseTrainer):
     """Trainer of plain code in fp32 or fp64 at parameters (param_count,); `sums` receives the terms of its gradients.
 
     places : consecutive places of the samples on which it trains, if the net draws masks.
+    linear : op of Linear layers; None for the table's.
     """
 
     def __init__(
         self, net: Net, params: np.ndarray, precision: str | Precision = "fp32", sums: BiasSums | None = None,
-        places: Places | None = None,
+        places: Places | None = None, linear: type[ArrayLinear] | None = None,
     ) -> None:  # fmt: skip
         kind = named(precision)
         table, wide = with_references(TABLE, net), "float64" if kind.wide else None
+        if linear is not None:
+            table = replace(table, layers={**table.layers, Linear: linear})
         super().__init__(net, SETTINGS, State(params), table, dtype=kind.element, sums=wide)
         self.sums, self.passed, self.places = sums, 0, places
 
@@ -120,6 +148,13 @@ def misfit(
     if sums is not None and not beyond:
         beyond = sums.repeated_error(step.gradient, bounds, RESERVE)
     found = [gradient]
+    large = not beyond and updates and _has_large_outputs(net, trainer)
+    for linear in (ErringLinear, OtherwiseErringLinear) if large else ():
+        trainer = Witness(net, step.state.params, precision, places=places, linear=linear)
+        trainer.load(dataset)
+        loss = float(trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1).loss[0])
+        found.append(trainer.state().slots["momentum_buffer"])
+        beyond = beyond or _beyond(net, step, loss, found[-1], COUNTED_RESERVE, precision, updates)
     if net.normalizes and updates and not beyond:  # a small batch's terms cancel, and one program's errors may too
         for witness in nearby(net, step.state, precision, places):
             witness.load(dataset)
@@ -127,6 +162,13 @@ def misfit(
             found.append(witness.state().slots["momentum_buffer"])
             beyond = beyond or _beyond(net, step, loss, found[-1], RESERVE, precision, updates)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", found
+
+
+def _has_large_outputs(net: Net, trainer: Witness) -> bool:
+    """True if the errors of an output's sum may show in the loss of the trainer's last batch."""
+    if not isinstance(net.loss, CrossEntropyLoss | BCEWithLogitsLoss) or trainer.batch is None:
+        return False
+    return bool(np.any(np.abs(trainer.batch.activations[-1]) > LARGE))
 
 
 def misfit_in_coarse(

@@ -41,8 +41,7 @@ PROOF, LONG_PROOF = 5.0, 10.0
 #: Seconds for estimates in which a peer's library is imported and its trainer loads; of one that compiles for long.
 START, LONG_START = 3.0, 12.0
 
-# most processes that measure peak memory at a time: libraries whose threads wait for each other want the other cores
-# while rungs are repeated
+# most processes that measure peak memory at a time; the other cores are for rungs that are repeated
 MEASURED = 4
 
 #: Called with the present activity, the number of finished parts of the climb, of all parts, and the seconds left.

@@ -174,8 +174,9 @@ def test_a_graph_captured_between_steps_leaves_the_state(precision: str, monkeyp
     """A capture warms up with steps. They change weights, slots, running statistics and the scale of a loss."""
     pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
     from warpladder.rungs.peers.torch import graph
+    from warpladder.rungs.peers.torch.captured import CapturedSteps
 
-    class Warmed(graph.CapturedSteps):
+    class Warmed(CapturedSteps):
         def __init__(self, *what: Any) -> None:
             super().__init__(*what)
             self._steps(self.count)
