@@ -125,6 +125,13 @@ class Witness(LayerwiseTrainer):
         self.passed += n
 
 
+def _tried(witness: Witness, dataset: Dataset) -> tuple[float, np.ndarray]:
+    """Loss and gradient (param_count,) that a witness finds for a whole data set."""
+    witness.load(dataset)
+    log = witness.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
+    return float(log.loss[0]), witness.state().slots["momentum_buffer"]
+
+
 def misfit(
     net: Net, dataset: Dataset, step: ReferenceStep, precision: Precision, sums: BiasSums | None,
     places: Places | None = None, updates: bool = True,
@@ -141,25 +148,20 @@ def misfit(
     if sums is not None and (beyond := sums.serial_error(step.gradient, bounds, RESERVE)):
         return f"plain {precision.name} code itself: {beyond}", []
     trainer = Witness(net, step.state.params, precision, sums, places)
-    trainer.load(dataset)
-    log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
-    gradient = trainer.state().slots["momentum_buffer"]
-    beyond = _beyond(net, step, float(log.loss[0]), gradient, RESERVE, precision, updates)
+    loss, gradient = _tried(trainer, dataset)
+    beyond = _beyond(net, step, loss, gradient, RESERVE, precision, updates)
     if sums is not None and not beyond:
         beyond = sums.repeated_error(step.gradient, bounds, RESERVE)
     found = [gradient]
     large = not beyond and updates and _has_large_outputs(net, trainer)
     for linear in (ErringLinear, OtherwiseErringLinear) if large else ():
-        trainer = Witness(net, step.state.params, precision, places=places, linear=linear)
-        trainer.load(dataset)
-        loss = float(trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1).loss[0])
-        found.append(trainer.state().slots["momentum_buffer"])
+        loss, gradient = _tried(Witness(net, step.state.params, precision, places=places, linear=linear), dataset)
+        found.append(gradient)
         beyond = beyond or _beyond(net, step, loss, found[-1], COUNTED_RESERVE, precision, updates)
     if net.normalizes and updates and not beyond:  # a small batch's terms cancel, and one program's errors may too
         for witness in nearby(net, step.state, precision, places):
-            witness.load(dataset)
-            loss = float(witness.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1).loss[0])
-            found.append(witness.state().slots["momentum_buffer"])
+            loss, gradient = _tried(witness, dataset)
+            found.append(gradient)
             beyond = beyond or _beyond(net, step, loss, found[-1], RESERVE, precision, updates)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", found
 
@@ -189,10 +191,7 @@ def plain_gradients(
 ) -> Iterator[tuple[float, np.ndarray, float]]:
     """Loss and gradient (param_count,) of a whole data set by each witness at `params`, and its errors' reserve."""
     if not precision.coarse:
-        trainer = Witness(net, params, precision, places=places)
-        trainer.load(dataset)
-        log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
-        yield float(log.loss[0]), trainer.state().slots["momentum_buffer"], RESERVE
+        yield *_tried(Witness(net, params, precision, places=places), dataset), RESERVE
         return
     x, y = pixels(dataset.train_x, dataset.scale).astype(np.float64), dataset.train_y
     for witness in honest(net, SETTINGS, State(params), precision):

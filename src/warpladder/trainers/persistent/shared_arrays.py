@@ -1,8 +1,20 @@
-"""Arrays of a block's shared memory: their offsets, and the lines of a kernel that declare, fill and store them."""
+"""Pieces of the kernels' texts: their parameters, and arrays of a block's shared memory with the lines that declare,
+fill and store them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+#: Beginning of each kernel, with its parameters; `kernel` is its name, `pixel` the type of a sample's stored number.
+KERNEL_HEAD = """\
+extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
+    const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
+    int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
+    const float4* numbers, int constant, float* work, int* chosen, int* target, unsigned* arrived, double* lost,
+    long long* hits, double* loss, long long* correct
+) {{
+"""
 
 #: Arrays of a layer's parameters and of the optimizer's slots: in the block, and flat in global memory.
 OWN, FLAT = ("w", "v", "u"), ("params", "slot1", "slot2")

@@ -21,6 +21,7 @@ from .plan import PersistentPlan
 from .products import PhaseTile
 from .registers.by_inputs import inputs_text
 from .registers.by_units import UnitsPlan, units_text
+from .shared_arrays import KERNEL_HEAD
 
 #: Name of the kernel in every source.
 KERNEL = "persistent_epochs"
@@ -31,19 +32,16 @@ PIXELS = {np.dtype(np.uint8): "unsigned char", np.dtype(np.float32): "float"}
 HELD = 8
 
 
-_TEXT = """\
+_TEXT = (
+    """\
 // Whole epochs of net {net} in one launch, batch {batch}, {optimizer}: {team}.
 #include "{step}"
 #include "gather.cuh"
 #include "{templates}"
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
-    const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
-    int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
-    const float4* numbers, int constant,
-    float* work, int* chosen, int* target, unsigned* arrived, double* lost, long long* hits, double* loss,
-    long long* correct
-) {{
+"""
+    + KERNEL_HEAD
+    + """\
     {team_type} team{team_arguments};
 {crew}
     const Parts parts = {{loss == nullptr ? nullptr : lost, hits}};
@@ -74,6 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
 {from_rows}
 }}
 """
+)
 
 # The next batch is requested while blocks wait after the first phase, and stored while they wait after the second.
 _REQUESTED = "if (more) next = gather.start(step + 1);"

@@ -17,7 +17,7 @@ from ...base import Rung
 from ...options import THREADS, OneOf, Options, PrecisionOf, option
 from .. import driver
 
-#: How it deviates: on a CPU weights of samples, or few samples, are enough.
+#: Deviation of JAX's compiled programs; on a CPU it shows with weights of samples, or with few samples.
 COMPILED = "a step may round differently in a block of another length, since each length is compiled apart"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..products import THREADS, LinearLayer
-from ..shared_arrays import declarations, offsets
+from ..shared_arrays import KERNEL_HEAD, declarations, offsets
 
 #: Inputs of a tile of weights, outputs of a band of it, and tiles times bands of a warp at most: 8 registers each.
 INPUTS, BAND, HELD = 16, 16, 8
@@ -20,19 +20,16 @@ BATCH, CLASSES, STAGES = 512, 64, 3
 #: warp's tile: fitted to 13 layers on an H200, within 16 % of the fastest number of blocks of each.
 STEP, TILE, GROUP, OWN_GROUP, TILE_GROUP, FLOATS, SLOT = 2600, 106, 96, 826, 23, 98, 468
 
-TEXT = """\
+TEXT = (
+    """\
 // Whole epochs of net {net} in one launch, batch {batch}, {optimizer}: its inputs divided over {blocks} blocks.
 // division: fast
 #include "{step}"
 #include "inputs.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
-    const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders,
-    int count, int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
-    const float4* numbers, int constant,
-    float* work, int* chosen, int* target, unsigned* arrived, double* lost, long long* hits, double* loss,
-    long long* correct
-) {{
+"""
+    + KERNEL_HEAD
+    + """\
     using Divided = Inputs<{pixel}, {inputs}, {outputs}, {blocks}, {batch}, {relu}, {slots}>;
     __shared__ Barrier sent[3];
     CountedTeam<{blocks}, 2, Divided::COMPUTING> crew(sent, arrived, [](int) {{ return 0; }});
@@ -106,6 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     crew.meet(3);
 }}
 """
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..held import held_line
 from ..products import THREADS, LinearLayer
-from ..shared_arrays import declarations, moves, offsets, stepped
+from ..shared_arrays import KERNEL_HEAD, declarations, moves, offsets, stepped
 
 #: Hidden units of a block, the rows of a tensor core's product; classes at most, which a thread sums at once.
 UNITS, CLASSES = 16, 16
@@ -28,19 +28,16 @@ STEP, SAMPLE, LOSSES, TILE_BYTES, TILE_FLOATS, TILE_SLOT = 3900, 30, 700, 9.4, 3
 #: Cycles until the first samples have arrived, and bytes that arrive in a cycle, where a step waits for them.
 LATENCY, ARRIVING = 1000, 26
 
-TEXT = """\
+TEXT = (
+    """\
 // Whole epochs of net {net} in one launch, batch {batch}, {optimizer}: its hidden units divided over {blocks} blocks.
 // division: fast
 #include "{step}"
 #include "units.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
-    const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders,
-    int count, int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
-    const float4* numbers, int constant,
-    float* work, int* chosen, int* target, unsigned* arrived, double* lost, long long* hits, double* loss,
-    long long* correct
-) {{
+"""
+    + KERNEL_HEAD
+    + """\
     using Divided = Units<{pixel}, {inputs}, {hidden}, {outputs}, {blocks}, {batch}, {relu}, {slots}, {stages}>;
     __shared__ Barrier sent[3], brought[Divided::STAGES];
     CountedTeam<{blocks}, 2> crew(sent, arrived, [](int) {{ return 0; }});
@@ -135,6 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     crew.meet(3);
 }}
 """
+)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,17 @@ struct GradientFactor {
     }
 };
 
+// All bands of COUNT groups, from `first` on.
+template <class D, int COUNT>
+__device__ __forceinline__ void load_groups(
+    GradientFactor<D> (&a)[COUNT][D::BANDS], const float* gradients, int first
+) {
+#pragma unroll
+    for (int one = 0; one < COUNT; ++one)
+#pragma unroll
+        for (int b = 0; b < D::BANDS; ++b) a[one][b].load(gradients + (first + one) * D::GRADIENT + b * D::BAND);
+}
+
 template <class D>
 struct SliceWeights {
     static constexpr int ARRAYS = 1 + D::SLOTS;
@@ -140,10 +151,7 @@ private:
         float (&d)[D::HELD][D::BANDS][8], const Samples<D>& x, const float* gradients, int first
     ) const {
         GradientFactor<D> a[COUNT][D::BANDS];
-#pragma unroll
-        for (int one = 0; one < COUNT; ++one)
-#pragma unroll
-            for (int b = 0; b < D::BANDS; ++b) a[one][b].load(gradients + (first + one) * D::GRADIENT + b * D::BAND);
+        load_groups<D, COUNT>(a, gradients, first);
 #pragma unroll
         for (int q = 0; q < D::HELD; ++q) {
             if (tile(q) >= D::TILES) break;
@@ -238,10 +246,7 @@ private:
     template <int COUNT>
     static __device__ __forceinline__ void add_groups(float (&sum)[D::BANDS][2], const float* gradients, int first) {
         GradientFactor<D> a[COUNT][D::BANDS];
-#pragma unroll
-        for (int one = 0; one < COUNT; ++one)
-#pragma unroll
-            for (int b = 0; b < D::BANDS; ++b) a[one][b].load(gradients + (first + one) * D::GRADIENT + b * D::BAND);
+        load_groups<D, COUNT>(a, gradients, first);
 #pragma unroll
         for (int one = 0; one < COUNT; ++one)
 #pragma unroll

@@ -39,7 +39,7 @@ struct Samples {
         high[0] = __byte_perm(four, 0u, 0x4240u);
         high[1] = __byte_perm(four, 0u, 0x4341u);
     }
-    // The same of floats, a high and a low part.
+    // Four floats of a row as b of `outputs`, a high and a low part.
     __device__ __forceinline__ void inputs(unsigned (&high)[2], unsigned (&low)[2], int row, int tile) const {
         const int t = threadIdx.x % 4;
         const float4 x = *reinterpret_cast<const float4*>(rows + row * U::LINE + 64 * tile + 16 * t);
@@ -50,7 +50,7 @@ struct Samples {
 
     // Rows 2t and 2t + 1 as b of a weight gradient: input 2g of a tile in [0], 2g + 1 in [1]: bytes loaded turned.
     static __device__ __forceinline__ void samples(unsigned (&high)[2], unsigned four) { inputs(high, four); }
-    // The same of floats, from `row` on, a high and a low part.
+    // Floats of rows row + 2t and the next one as b of a weight gradient, a high and a low part.
     __device__ __forceinline__ void samples(unsigned (&high)[2], unsigned (&low)[2], int row, int tile) const {
         const int e = 16 * tile + threadIdx.x % 32 / 4 * 2, m = row + threadIdx.x % 4 * 2;
         const float2 by = *reinterpret_cast<const float2*>(up + e);
