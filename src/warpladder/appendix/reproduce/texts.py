@@ -10,7 +10,7 @@ from .claims import Claim, Finding
 from .experiments import NOT_HERE, NOT_QUICK, Found
 from .expressions import Expression, Unmeasured, filled
 from .figure import UNITS, Value
-from .report.figures import shown
+from .report.figures import stated
 from .results import Diagram
 
 #: Measures of how well a net has learnt, which a quick reproduction lacks.
@@ -90,7 +90,7 @@ class Figures:
             return replace(claim, verdict="does not hold", reason=claim.because)
         own = None if claim.own is None else claim.own * unit
         if own is not None and not _within(own, least, most):
-            theirs = f"the report's own figures or program give {shown(own, claim.unit)} {claim.unit}".rstrip(" x")
+            theirs = f"the report's own figures or program give {stated(own, claim.unit)} {claim.unit}".rstrip(" x")
             return replace(claim, verdict="holds here only", reason="; ".join(filter(None, (theirs, claim.because))))
         return replace(claim, verdict="holds", reason=claim.because)
 

@@ -56,7 +56,7 @@ nav a { display: inline-block; padding: .2rem 0; }
 @supports (timeline-scope: --wide) { .wide > .hint { display: block; height: 0; margin: 0; overflow: hidden;
   animation: more linear; animation-timeline: --wide; } }
 @keyframes more { from, to { height: auto; margin: 0 0 .3rem; } }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums;
+table { border-collapse: separate; border-spacing: 0; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums;
   margin-bottom: .8rem; }
 th, td { padding: .4rem .6rem; text-align: right; vertical-align: top; border-bottom: 1px solid var(--line);
   white-space: nowrap; font-weight: 400; }
@@ -110,7 +110,7 @@ code span, .option { display: inline-block; max-width: 100%; overflow-wrap: anyw
   font-size: 1.6rem; }
   table { font-size: .8rem; } th, td { padding: .3rem .35rem; }
   th:first-child { position: sticky; left: 0; background: var(--paper); max-width: 9rem; white-space: normal;
-  overflow-wrap: anywhere; box-shadow: inset 0 -1px var(--line); }
+  overflow-wrap: break-word; }
   td.text { min-width: 11rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .pair {
   grid-template-columns: minmax(0, 1fr); }
   nav a { padding: .45rem 0; } .boxes { flex-direction: column; align-items: stretch; gap: 1.3rem; }

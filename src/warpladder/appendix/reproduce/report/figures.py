@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ..results import UNITS, Column, Value
@@ -18,16 +19,18 @@ def shown(value: float | None, unit: str) -> str:
         return f"{scaled:.2g}"
     if float(scaled).is_integer() and abs(scaled) < 1e15:
         return f"{scaled:,.0f}"
-    if abs(scaled) >= 100:
+    if abs(scaled) >= 99.95:
         return f"{scaled:,.0f}"
-    return f"{scaled:.3g}"
+    rounded = f"{scaled:.3g}"
+    return rounded if math.isclose(float(rounded), scaled, rel_tol=1e-9) else f"{scaled:#.3g}".rstrip(".")
 
 
 def stated(value: float | None, unit: str) -> str:
     """Figure stated by a report as text, with as many digits as the report has."""
     if value is None or unit == "%":
         return shown(value, unit)
-    return max(shown(value, unit), f"{value / UNITS[unit]:,.10g}", key=len)
+    digits = f"{value / UNITS[unit]:,.10g}"
+    return shown(value, unit) if "e+" in digits else digits
 
 
 def measured(value: Value, unit: str) -> str:

@@ -14,7 +14,7 @@ from ....results.report.page import document
 from ....results.text.words import seconds
 from ..results import Column, Reproduction, Value
 from ..texts import counted
-from .figures import legend, measured, ratio, shown
+from .figures import legend, measured, ratio, stated
 from .prose import prose
 
 
@@ -71,7 +71,7 @@ def _row(entry: Entry) -> tuple[str, list[str]]:
     here = f"<b>{escape(measured(value, column.unit))}</b>" if value.here is not None else ""
     return "rung", [
         link + _small(f"a figure of it: {label}"),
-        _with(escape(shown(value.reported, column.unit)), column),
+        _with(escape(stated(value.reported, column.unit)), column),
         _with(here, column),
     ]
 

@@ -165,23 +165,21 @@ def bars(picture: Bars) -> Callable[[Canvas], None]:
 
     def draw(canvas: Canvas) -> None:
         rows = [
-            (label, [(name, getattr(value, name)) for name, _, _ in looks], value)
+            (label, [(look, figure) for look in looks if (figure := getattr(value, look[0])) is not None], value)
             for label, value in zip(picture.labels, picture.values, strict=True)
         ]
-        rows = [row for row in rows if any(figure is not None for _, figure in row[1])]
+        rows = [row for row in rows if row[1]]
         height = 24 + 18 * len(looks)
         ax = canvas.axes(height * len(rows) + 84, 16, 84, 8, 76)
         rows_of(ax, len(rows))
         ax.set_ylim(len(rows) - 0.4, -0.6)
-        low = _bar_axis(ax, picture, [figure / unit for _, own, _ in rows for _, figure in own if figure is not None])
+        low = _bar_axis(ax, picture, [figure / unit for _, own, _ in rows for _, figure in own])
         for y, (label, own, value) in enumerate(rows):
             text = clipped(label, 80)
             write(ax, text, (0, y - 0.5 + 8 / height), fontsize=11.5 * min(1.0, 54 / max(1, len(text))))
-            for number, (name, figure) in enumerate(own):
-                if figure is None:
-                    continue
+            for number, ((name, _, look), figure) in enumerate(own):  # without a gap below the label
                 at = y + ((number - (len(looks) - 1) / 2) * 17 + 10) / height
-                ax.barh(at, figure / unit - low, 13 / height, low, zorder=2, **looks[number][2])
+                ax.barh(at, figure / unit - low, 13 / height, low, zorder=2, **look)
                 text = measured(value, picture.column.unit) if name == "here" else stated(figure, picture.column.unit)
                 ax.annotate(
                     text, (figure / unit, at), (6, 0), textcoords="offset points", va="center", fontsize=10, color=SOFT,

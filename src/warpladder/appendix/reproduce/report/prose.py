@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from ..claims import Claim
 from ..results import Diagram
-from .figures import measured, shown, spread
+from .figures import measured, spread, stated
 
 
 def prose(text: str, kind: str = "note") -> str:
@@ -17,11 +17,21 @@ def prose(text: str, kind: str = "note") -> str:
     return f'<p class="{kind}">{inline(text)}</p>'
 
 
+def foldable(text: str) -> str:
+    """HTML of a name that breaks between its parts where it does not fit: after underscores, before options."""
+    return re.sub(r"(?<=\w)(?=:\w)|(?<=\w_)(?=\w)|(?<=\w\+)(?=\w)", "<wbr>", text)
+
+
+def glued(text: str, unit: str) -> str:
+    """Text whose unit stands on no line alone."""
+    return re.sub(rf" (?={re.escape(unit)}(?!\w))", "\u00a0", text) if unit else text
+
+
 def inline(text: str) -> str:
     """HTML of a text with its `commands`."""
 
     def command(found: re.Match[str]) -> str:
-        return f"<code>{' '.join(f'<span>{word}</span>' for word in found[1].split())}</code>"
+        return f"<code>{' '.join(f'<span>{foldable(word)}</span>' for word in found[1].split())}</code>"
 
     parts = re.split(r"(`[^`]+`)", escape(text, quote=False))
     options = re.compile(r"(?<![\w-])--[a-z][a-z-]*")  # options do not break outside of commands either
@@ -38,7 +48,8 @@ def claims(same: Sequence[Sequence[Claim]], labels: Sequence[str]) -> str:
     """HTML of the claims of a section, with the verdicts of each of several reproductions."""
     out = []
     for number, first in enumerate([*max(same, key=len)]):
-        lines = [f"<b>{inline(first.claim)}</b>", escape(wanted(first))]
+        unit = _unit(first).strip()
+        lines = [f"<b>{inline(first.claim)}</b>", glued(escape(wanted(first)), unit)]
         for each, label in zip(same, labels, strict=True):
             claim = each[number] if number < len(each) and each[number].claim == first.claim else None
             if claim is None:
@@ -47,7 +58,7 @@ def claims(same: Sequence[Sequence[Claim]], labels: Sequence[str]) -> str:
             found = f", measured {figure(claim)}" if claim.value is not None else ""
             why = f" ({inline(claim.reason)})" if claim.reason else ""
             verdict = f'<span class="verdict {LOOKS[claim.verdict]}">{claim.verdict}</span>'
-            lines.append(f"{escape(name)}{verdict}{escape(found)}{why}")
+            lines.append(f"{escape(name)}{verdict}{glued(escape(found), unit)}{why}")
         if first.command:
             lines.append(inline(f"`{first.command}`"))
         out.append("<li>" + "".join(f"<span>{line}</span>" for line in lines if line) + "</li>")
@@ -64,12 +75,12 @@ def figure(claim: Claim) -> str:
 
 def wanted(claim: Claim) -> str:
     """Text of the report's figure and the tolerance of a claim."""
-    ends = [None if end is None else shown(end, claim.unit) for end in (claim.least, claim.most)]
+    ends = [None if end is None else stated(end, claim.unit) for end in (claim.least, claim.most)]
     if ends == [None, None]:
         return ""
     low, high = ends
     bound = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
-    reported = "" if claim.reported is None else f"reported {shown(claim.reported, claim.unit)}{_unit(claim)}; "
+    reported = "" if claim.reported is None else f"reported {stated(claim.reported, claim.unit)}{_unit(claim)}; "
     return f"{reported}holds if {bound}{_unit(claim)}"
 
 

@@ -11,11 +11,15 @@ from ....results.report.html import note
 from ....results.report.html import table as drawn
 from ..results import ReportRow, ReportTable, Value
 from .figures import head, legend, measured, spread, stated
+from .prose import foldable, glued
 
 #: Sources of figures that are not measured here, and their names in a column's head.
 STATED = (("reported", "reported"), ("theirs", "their program, H200"))
 
 SOURCES = ("reported", "theirs", "here")
+
+#: Letters of the longest unit that stands on no line alone in a head: "kB" does not, "GFLOP/s" has a line of its own.
+SHORT = 3
 
 
 def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
@@ -34,7 +38,9 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
         names = [label or "here" for label in labels] * here[at]
         names[:0] = [called for name, called in sources[at] if name == "reported"]  # measured ones next, for phones
         names += [called for name, called in sources[at] if name != "reported"]
-        name = escape(head(column)).replace(f", {column.unit}", f",\u00a0{column.unit}")  # a unit is on no line alone
+        name = escape(head(column))
+        if len(column.unit) <= SHORT:
+            name = glued(name, column.unit)
         heads += [f'{name}<span class="options">{escape(called)}</span>' for called in names]
     rows = []
     for number, row in enumerate(first.rows):
@@ -55,7 +61,8 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
 
 def _below(texts: Sequence[str]) -> str:
     """HTML of the texts of a row or head: the first, and the others smaller below it."""
-    return escape(texts[0]) + "".join(f'<span class="options">{escape(text)}</span>' for text in texts[1:] if text)
+    first, *rest = (foldable(escape(text)) for text in texts)
+    return first + "".join(f'<span class="options">{text}</span>' for text in rest if text)
 
 
 def shared(reasons: Sequence[str]) -> tuple[str, ...]:
@@ -98,4 +105,4 @@ def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
 
 def rung_in_a_row(name: str) -> str:
     """HTML of a rung's name, which breaks between its options and not within one."""
-    return "".join(f'<span class="option">{escape(part)}</span>' for part in re.findall(r":?[^:]+", name))
+    return "".join(f'<span class="option">{foldable(escape(part))}</span>' for part in re.findall(r":?[^:]+", name))

@@ -39,7 +39,7 @@ def show(found: Reproduction, out: Console) -> None:
             for line in absent(each, once):
                 out.print(line, style="dim", markup=False)
             if each.text:
-                out.print(each.text, style="dim", markup=False)
+                out.print(each.text.replace("`", chr(39)), style="dim", markup=False)
         for finding in section.findings:
             out.print(f"\nWhy: {str(finding).replace('`', chr(39))}", markup=False)
         for claim in section.claims:
