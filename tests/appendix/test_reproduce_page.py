@@ -14,12 +14,13 @@ from warpladder.appendix.reproduce import NAMES, definition
 from warpladder.appendix.reproduce.claims import Claim
 from warpladder.appendix.reproduce.report.figures import shown, stated
 from warpladder.appendix.reproduce.report.pictures import bars
-from warpladder.appendix.reproduce.report.prose import claims, inline
+from warpladder.appendix.reproduce.report.prose import claims
 from warpladder.appendix.reproduce.report.tables import table
 from warpladder.appendix.reproduce.results import Bars, Column, ReportRow, ReportTable, Value
 from warpladder.cli import group
 from warpladder.ladder import find
 from warpladder.results.report.figures.svg import picture
+from warpladder.results.report.html import inline
 
 
 def texts(tree: object) -> list[str]:

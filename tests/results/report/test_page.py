@@ -251,6 +251,12 @@ def test_curves_have_gaps_where_no_loss_was_computed():
     assert "Loss at the end: numpy 1 after 2 s." in text
 
 
+def test_commands_of_a_page_break_between_their_words():
+    text = page(example())
+    assert "<span>--data</span> <span>D</span>" in text, "a phone breaks '--' from 'data' otherwise"
+    assert not re.search(r"warpladder profile [^<]*--", text)
+
+
 def test_a_climb_without_histories_says_so():
     assert "of no rung are loss and accuracy stored by epoch" in page(example())
 

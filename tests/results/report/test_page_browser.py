@@ -38,6 +38,12 @@ for (const svg of document.querySelectorAll("svg")) {
     if (each.height < 10) cut.push("too small: " + text.textContent);
   }
 }
+for (const row of document.querySelectorAll("tbody tr")) {
+  const ends = [...row.cells].map(cell => cell.getBoundingClientRect().bottom);
+  if (Math.max(...ends) - Math.min(...ends) > 0.5) cut.push("a row's line is broken: " + row.textContent);
+}
+for (const cell of document.querySelectorAll("tr > :first-child")) if (getComputedStyle(cell).position === "sticky" &&
+  getComputedStyle(cell.closest("table")).borderCollapse !== "separate") cut.push("a line does not stick: " + cell.textContent);
 const sizes = [...document.querySelectorAll("svg")].map(svg => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width);
 parent.postMessage(JSON.stringify({cut, scale: sizes.length ? Math.min(...sizes) : 1, width: innerWidth, page: document.documentElement.scrollWidth,
   paper: getComputedStyle(document.body).backgroundColor, asked: performance.getEntriesByType("resource").map(entry => entry.name)}), "*");

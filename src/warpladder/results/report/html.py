@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from html import escape
+from itertools import zip_longest
 
 from .. import Results, RungResult
 from ..text import words
@@ -55,8 +57,26 @@ def pairs(found: Iterable[tuple[str, str]]) -> str:
 
 
 def note(text: str) -> str:
-    """HTML of a sentence about the figures."""
-    return f'<p class="note">{escape(text)}</p>'
+    """HTML of a sentence about the figures; its `commands` break between words and never within an option."""
+    return f'<p class="note">{inline(text)}</p>'
+
+
+def inline(text: str) -> str:
+    """HTML of a text with its `commands`."""
+
+    def command(found: re.Match[str]) -> str:
+        return f"<code>{' '.join(f'<span>{foldable(word)}</span>' for word in found[1].split())}</code>"
+
+    parts = re.split(r"(`[^`]+`)", escape(text, quote=False))
+    options = re.compile(r"(?<![\w-])--[a-z][a-z-]*")  # options do not break outside of commands either
+    plain = [options.sub(lambda found: f'<span class="option">{found[0]}</span>', part) for part in parts[::2]]
+    commands = [re.sub(r"`([^`]+)`", command, part) for part in parts[1::2]]
+    return "".join(each for pair in zip_longest(plain, commands, fillvalue="") for each in pair)
+
+
+def foldable(text: str) -> str:
+    """HTML of a name that breaks between its parts where it does not fit: after underscores, before options."""
+    return re.sub(r"(?<=\w)(?=:\w)|(?<=\w_)(?=\w)|(?<=\w\+)(?=\w)", "<wbr>", text)
 
 
 def plot(name: str, alt: str, draw: Callable[[Canvas], None], caption: str = "") -> str:

@@ -102,9 +102,9 @@ def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bo
         if not results.timed():
             return ""
         text = (
-            "No profile stands next to this climb. To see each operation and kernel: warpladder profile NET "
-            "--data D --rung R --out profile.json, "
-            "then warpladder report results.json profile.json."
+            "No profile stands next to this climb. To see each operation and kernel: `warpladder profile NET "
+            "--data D --rung R --out profile.json`, "
+            "then `warpladder report results.json profile.json`."
         )
         return note(text) + samples(results)
     return "".join(_profile(found, f"{name}-profile{at}", pictures) for at, found in enumerate(profiles)) + samples(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
-from itertools import zip_longest
 
+from ....results.report.html import inline
 from ..claims import Claim
 from ..results import Diagram
 from .figures import measured, spread, stated
@@ -17,27 +17,9 @@ def prose(text: str, kind: str = "note") -> str:
     return f'<p class="{kind}">{inline(text)}</p>'
 
 
-def foldable(text: str) -> str:
-    """HTML of a name that breaks between its parts where it does not fit: after underscores, before options."""
-    return re.sub(r"(?<=\w)(?=:\w)|(?<=\w_)(?=\w)|(?<=\w\+)(?=\w)", "<wbr>", text)
-
-
 def glued(text: str, unit: str) -> str:
     """Text whose unit stands on no line alone."""
     return re.sub(rf" (?={re.escape(unit)}(?!\w))", "\u00a0", text) if unit else text
-
-
-def inline(text: str) -> str:
-    """HTML of a text with its `commands`."""
-
-    def command(found: re.Match[str]) -> str:
-        return f"<code>{' '.join(f'<span>{foldable(word)}</span>' for word in found[1].split())}</code>"
-
-    parts = re.split(r"(`[^`]+`)", escape(text, quote=False))
-    options = re.compile(r"(?<![\w-])--[a-z][a-z-]*")  # options do not break outside of commands either
-    plain = [options.sub(lambda found: f'<span class="option">{found[0]}</span>', part) for part in parts[::2]]
-    commands = [re.sub(r"`([^`]+)`", command, part) for part in parts[1::2]]
-    return "".join(each for pair in zip_longest(plain, commands, fillvalue="") for each in pair)
 
 
 #: CSS class of each verdict.

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-from ....results.report.html import note
+from ....results.report.html import foldable, note
 from ....results.report.html import table as drawn
 from ..results import ReportRow, ReportTable, Value
 from .figures import head, legend, measured, spread, stated
-from .prose import foldable, glued
+from .prose import glued
 
 #: Sources of figures that are not measured here, and their names in a column's head.
 STATED = (("reported", "reported"), ("theirs", "their program, H200"))
