@@ -25,7 +25,7 @@ from . import suspects, symbols
 from .build import ProgramOptions, program
 from .gpus import described
 from .metrics import counted
-from .sources import ProgramFiles, collected
+from .sources import ProgramFiles, collected, references
 
 #: Seconds after a signal in which a program may end by itself.
 PATIENCE = 3.0
@@ -109,14 +109,19 @@ def run(
 
 
 def outdated(sources: ProgramFiles) -> list[Problem]:
-    """Remarks on the first use of a warp function without a mask, which CUDA removed with Volta."""
+    """Remarks on the first use of what CUDA removed: warp functions without a mask, texture references."""
+    found = []
     for path, source in sources.files.items():
         match = _UNMASKED.search(bare(source.text))
         if match:
             line = source.text.count("\n", 0, match.start()) + 1
             message = f"{match[1]} is gone since Volta: write {match[1]}_sync with a mask of the lanes that take part"
-            return [Problem("outdated", message, ((str(path), line),), "", "", 0, ())]
-    return []
+            found = [Problem("outdated", message, ((str(path), line),), "", "", 0, ())]
+            break
+    if at := references(sources):
+        message = "texture references are gone since CUDA 12: use a texture object, cudaCreateTextureObject"
+        found.append(Problem("outdated", message, ((str(at[0]), at[1]),), "", "", 0, ()))
+    return found
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:

@@ -27,7 +27,7 @@ BUILT_IN = re.compile(
 #: Pattern of headers that define CUDA's types.
 _OF_CUDA = re.compile(
     rf"{BUILT_IN.pattern}|cu[a-z]\w*\.h|cuda_\w+\.hp*|cooperative_groups|cuda/|thrust/|cub/|mma\.h|math_constants\.h|"
-    r"nvtx3/|nvToolsExt|GL/|GLUT/"
+    r"nvtx3/|nvToolsExt|GL/|GLUT/|helper_(?:cuda|functions|timer|string)\.h"
 )
 #: Single header for all headers of a library, by the prefix of their names.
 WHOLE = {
@@ -119,6 +119,20 @@ class ProgramFiles:
             return f"{match['before']}<{name}>"  # quoted headers of the system too
 
         return _INCLUDE.sub(include, source.text)
+
+
+#: Pattern of a texture reference, a variable; a program without one may name its own class so.
+_REFERENCE = re.compile(r"\btexture\s*<[^;{}()]*>\s*\w+\s*[;,=({]")
+_OWN_TEXTURE = re.compile(r"\b(?:struct|class|using)\s+texture\b")
+
+
+def references(sources: ProgramFiles) -> tuple[Path, int] | None:
+    """File and line of a program's first texture reference; None without one."""
+    plains = {path: bare(source.text) for path, source in sources.files.items()}
+    if any(_OWN_TEXTURE.search(plain) for plain in plains.values()):
+        return None
+    found = ((path, plain, _REFERENCE.search(plain)) for path, plain in plains.items())
+    return next(((path, plain.count("\n", 0, match.start()) + 1) for path, plain, match in found if match), None)
 
 
 def read(path: Path) -> str:

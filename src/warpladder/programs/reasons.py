@@ -1,0 +1,106 @@
+"""Reasons why a program does not compile: the compiler's messages as one line, with what is not emulated by name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from ..device.emulator.toolchain import compiler
+
+#: Folder of the package, whose own headers are no place in a program.
+_PACKAGE = Path(__file__).resolve().parent.parent
+#: Pattern of headers of NVIDIA's libraries and of device code that the emulator lacks.
+_NOT_HERE = re.compile(
+    r"cublasXt|cudnn|cufftw|curand_mtgp|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"
+    r"cuda_(?!gl_)\w*interop|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
+)
+
+#: Pattern of types and functions of the CUDA driver API in a message of the compiler.
+_DRIVER = re.compile(
+    r"['‘](?P<name>CU[a-z]\w+|CUDA_(?![CR]_\d)[A-Z]\w+|CU_[A-Z]\w+|"
+    r"cu(?:Init|Ctx|Device|Driver|Module|Library|Kernel|Mem|Launch|"
+    r"Stream|Event|Func|Link|Graph|Array|TexRef|TexObject|Pointer|Occupancy|Get|Import|Multicast)\w*)['’]"
+)
+
+
+def _driver_name(messages: str, place: str) -> str:
+    """Name of the CUDA driver API in a compiler error at place FILE:LINE, or ""."""
+    lines = messages.splitlines()
+    for line, shown in zip(lines, [*lines[1:], ""], strict=True):
+        if not line.startswith(f"{place}:") or "error:" not in line:
+            continue
+        match = _DRIVER.search(line)
+        if match and re.search("declared|name a type|conflicts", line):
+            return match["name"]
+        parameter = re.search(r"\bCU(?!DA|RT)[a-z]\w+", shown)  # of a constructor: g++ does not name its type
+        if parameter and re.search(r"error: expected '\)' before", line):
+            return parameter[0]
+    return ""
+
+
+#: Names of OpenGL and of CUDA's runtime and libraries in a message of the compiler.
+_OPENGL = re.compile(r"['‘](?P<name>(?:gl|glu|glut|glX|glew)[A-Z]\w*|PFNGL\w+|GLU?T?_\w+|GL[a-z]+)['’]")
+_CUDA = re.compile(
+    r"['‘](?P<name>(?:cuda|curand|cublas|cufft|cusparse)[A-Z]\w*|(?:CURAND|CUBLAS|CUFFT|CUSPARSE)_\w+)['’]"
+)
+
+
+#: A launch with too few or too many arguments in a message of the compiler.
+_ARGUMENTS = re.compile(
+    r"no matching function for call to ['‘](?:emu::)?start\(void \(&\)\((?P<takes>.*?)\), "
+    r".*emu::Config&?(?P<given>.*)\)['’]"
+)
+
+
+def _unknown(why: str) -> str:
+    """The compiler's reason; for a name of OpenGL or CUDA that is not declared, that it is not emulated."""
+    if few := _ARGUMENTS.match(why):
+        return f"the launch gives ({few['given'].lstrip(', ')}) to a kernel of ({few['takes']})"
+    if not re.search("declared|name a type", why):
+        return why
+    if re.match(r"['‘](?:texture|surface)['’] ", why):
+        return "texture references are gone since CUDA 12, and not emulated: texture objects are"
+    if opengl := _OPENGL.search(why):
+        return f"{opengl['name']} is of OpenGL, which cannot be emulated"
+    if cuda := _CUDA.match(why):
+        hint = re.search(r"; did you mean .*", why)
+        return f"{cuda['name']} is no name of CUDA that is emulated here{hint[0] if hint else ''}"
+    return why
+
+
+def _called_from(messages: str) -> str:
+    """Place in the program, FILE:LINE, that led to an error in the emulator's own headers, or ""."""
+    for match in re.finditer(r"^(?P<place>[^:\n]+:\d+):\d+:\s+required from here", messages, re.MULTILINE):
+        if not Path(match["place"].rpartition(":")[0]).is_relative_to(_PACKAGE):
+            return match["place"]
+    return ""
+
+
+def first_error(messages: str, path: Path) -> str:
+    """First error of the compiler as one line: file:line: fault."""
+    for line in messages.splitlines():
+        match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
+        if match and not re.match("variable or field .* declared void", match["why"]):  # the next one names the type
+            header = re.match(r"(?P<name>\S+): No such file", match["why"])
+            if header and (_NOT_HERE.match(header["name"])):
+                return f"{match['file']}:{match['line']}: <{header['name']}> cannot be emulated"
+            if header:
+                return f"{match['file']}:{match['line']}: there is no header {header['name']}; -I names its folder"
+            place = f"{match['file']}:{match['line']}"
+            if Path(match["file"]).is_relative_to(_PACKAGE):
+                place = _called_from(messages) or place
+            driver = _driver_name(messages, place)
+            if driver:
+                return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"
+            return f"{place}: {_unknown(match['why'])}"
+    twice = re.search(r"multiple definition of [`'‘](?P<name>[^'’]+)['’]; (?P<first>[^\n]*): first defined", messages)
+    if twice:
+        places = re.findall(r"[^\s:;(]+\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp):\d+", messages[: twice.end()])
+        where = f", at {places[-2]} and {places[-1]}" if len(places) > 1 else ""
+        return f"{path} defines {twice['name']} twice{where}: name the files of one program only"
+    missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
+    if missing:
+        return f"{path} calls {missing['name']}, which is in none of the files: name the file with it too"
+    lines = [line for line in messages.splitlines() if line.strip()]
+    return f"{path} does not compile: {lines[0] if lines else shlex.join(compiler().command) + ' gives no reason'}"

@@ -1,0 +1,90 @@
+"""What older courses use: texture references, NVIDIA's helper files, headers that are nowhere and not needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpladder.device.emulator.toolchain import why_not
+from warpladder.programs.build import ProgramOptions
+from warpladder.programs.gpus import find
+from warpladder.programs.run import ProgramOutcome, run
+from warpladder.programs.sources import collected, references
+
+pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.slow]
+
+#: With the argument --unbound a reference is read that nothing is bound to.
+REFERENCES = r"""
+#include <cstdio>
+#include <helper_cuda.h>
+#include "helper_functions.h"
+texture<float> row;
+texture<float, 2> plane;
+texture<unsigned char, cudaTextureType2D, cudaReadModeNormalizedFloat> bytes;
+texture<float4, 1, cudaReadModeElementType> four;
+__global__ void k(float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = tex1Dfetch(row, i) + tex2D(plane, i, 1) + 255 * tex2D(bytes, i, 0) + tex1Dfetch(four, 1).w;
+}
+int main(int argc, char** argv) {
+    const int n = 4;
+    float host[8] = {0, 1, 2, 3, 10, 20, 30, 40}, *x, *out, got[4];
+    unsigned char b[4] = {1, 2, 3, 4};
+    printf("%d\n", findCudaDevice(argc, (const char**)argv));
+    checkCudaErrors(cudaMalloc(&x, sizeof host));
+    checkCudaErrors(cudaMalloc(&out, sizeof got));
+    checkCudaErrors(cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice));
+    cudaArray* a;
+    cudaChannelFormatDesc d = cudaCreateChannelDesc<unsigned char>();
+    checkCudaErrors(cudaMallocArray(&a, &d, 4, 1));
+    checkCudaErrors(cudaMemcpyToArray(a, 0, 0, b, 4, cudaMemcpyHostToDevice));
+    bytes.addressMode[0] = cudaAddressModeClamp;
+    checkCudaErrors(cudaBindTextureToArray(bytes, a, d));
+    checkCudaErrors(cudaBindTexture(NULL, row, x, n * sizeof(float)));
+    checkCudaErrors(cudaBindTexture(0, four, x));
+    checkCudaErrors(cudaBindTexture2D(NULL, plane, x, cudaCreateChannelDesc<float>(), 4, 2, 16));
+    if (checkCmdLineFlag(argc, (const char**)argv, "unbound")) cudaUnbindTexture(row);
+    StopWatchInterface* timer = 0;
+    sdkCreateTimer(&timer), sdkStartTimer(&timer);
+    k<<<1, 32>>>(out, n);
+    getLastCudaError("k failed");
+    checkCudaErrors(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+    sdkStopTimer(&timer);
+    float right[4] = {51, 63, 75, 87};
+    printf("%d %d\n", compareData(right, got, 4, 1e-4f, 0.0f), sdkGetTimerValue(&timer) >= 0);
+    sdkDeleteTimer(&timer);
+    cudaUnbindTexture(row), cudaUnbindTexture(plane), cudaUnbindTexture(bytes), cudaUnbindTexture(four);
+    cudaFree(x), cudaFree(out), cudaFreeArray(a);
+}
+"""
+
+
+def ran(folder: Path, text: str, mode: str, *arguments: str) -> ProgramOutcome:
+    path = folder / "old.cu"
+    path.write_text(text)
+    return run([path], ProgramOptions(find("T4"), mode), arguments)
+
+
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_texture_references_and_helper_files(tmp_path, capfd, mode):
+    outcome = ran(tmp_path, REFERENCES, mode)
+    assert (outcome.code, outcome.problems) == (0, ())
+    assert capfd.readouterr().out.splitlines()[-2:] == ["0", "1 1"]
+    assert [(remark.kind, remark.places[0][1]) for remark in outcome.remarks] == [("outdated", 5)]
+
+
+def test_a_reference_that_nothing_is_bound_to(tmp_path):
+    outcome = ran(tmp_path, REFERENCES, "fast", "--unbound")
+    problem = next(each for each in outcome.problems if "nothing is bound to" in each.message)
+    assert problem.places[0][1] == 11
+
+
+def test_a_class_named_texture_is_the_program_s_own(tmp_path):
+    path = tmp_path / "rays.cu"
+    path.write_text("class texture { public: virtual float value() = 0; };\ntexture* first;\n")
+    assert references(collected((path,), ())) is None
+    path.write_text("struct texture {};\ntemplate <class T> struct list {};\nlist<texture> all;\n")
+    assert references(collected((path,), ())) is None
+    path.write_text("\ntexture<uchar4, 2, cudaReadModeElementType> picture;\n")
+    assert references(collected((path,), ())) == (path.resolve(), 2)
