@@ -9,7 +9,8 @@ import pytest
 from warpladder.device.emulator.toolchain import why_not
 from warpladder.programs.build import ProgramOptions
 from warpladder.programs.gpus import find
-from warpladder.programs.run import ProgramOutcome, run
+from warpladder.programs.run import ProgramOutcome
+from warpladder.programs.run import run as run_program
 from warpladder.programs.sources import collected, references
 
 pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.slow]
@@ -63,7 +64,7 @@ int main(int argc, char** argv) {
 def ran(folder: Path, text: str, mode: str, *arguments: str) -> ProgramOutcome:
     path = folder / "old.cu"
     path.write_text(text)
-    return run([path], ProgramOptions(find("T4"), mode), arguments)
+    return run_program([path], ProgramOptions(find("T4"), mode), arguments)
 
 
 @pytest.mark.parametrize("mode", ["fast", "check"])
@@ -88,3 +89,49 @@ def test_a_class_named_texture_is_the_program_s_own(tmp_path):
     assert references(collected((path,), ())) is None
     path.write_text("\ntexture<uchar4, 2, cudaReadModeElementType> picture;\n")
     assert references(collected((path,), ())) == (path.resolve(), 2)
+
+
+#: Headers that are nowhere: two are included, of which NEEDS may need one.
+NOWHERE = """
+#include <cstdio>
+#include "book.h"
+#include <glog/logging.h>  // nowhere
+#ifdef _WIN32
+#include <windows.h>
+#endif
+#ifdef NOISE
+__device__ int level(int a) { return noise(a); }
+__global__ void loud(int* x) { x[threadIdx.x] = level(3); }
+#endif
+__global__ void k(int* x) { x[threadIdx.x] = 1; }
+int main() {
+    int* x;
+    cudaMallocManaged(&x, 128);
+    k<<<1, 32>>>(x);
+    cudaDeviceSynchronize();
+    printf("%d\\n", x[3]);
+    NEEDS
+    cudaFree(x);
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_a_header_that_is_nowhere_and_not_needed_is_a_remark(tmp_path, capfd, mode):
+    outcome = ran(tmp_path, NOWHERE.replace("NEEDS", ""), mode)
+    assert (outcome.code, outcome.problems, capfd.readouterr().out) == (0, (), "1\n")
+    assert [(remark.kind, remark.places[0][1]) for remark in outcome.remarks] == [("header", 3), ("header", 4)]
+    assert "glog/logging.h" in outcome.remarks[1].message
+
+
+def test_a_header_that_main_needs_leaves_the_kernels(tmp_path, run):
+    path = tmp_path / "old.cu"
+    path.write_text("#define NOISE 1\n" + NOWHERE.replace("NEEDS", "LOG(INFO) << x[0];"))
+    code, out, err = run("check", str(path))
+    assert code == 2
+    assert "old.cu:4: there is no header book.h" in err and err.count("\n") == 1
+    assert "  k(int* x)\n" in out and "  loud(int* x)\n" in out
+    assert "k does not compile" not in out and "loud does not compile" in out
+    assert 'note: old.cu:4: there is no header "book.h"' in out
+    assert "note: old.cu:5: there is no header <glog/logging.h>" in out
+    assert run("check", str(path), "--kernel", "k", "--grid", "1", "--block", "32", "--arg", "x=32")[0] == 0

@@ -86,9 +86,8 @@ def check(
                 try:
                     context.exit(_run(file, timeout, has_limit, counted))
                 except KernelError as error:
-                    alone = f"its kernels can be checked without main(): warpladder check --list {file}"
-                    raise KernelError(f"{error}; {alone}") from None
-            wrong = listed(file, as_json, is_toml=is_toml)
+                    wrong = f"{error}; its kernels, listed here, can be checked without main()"
+            wrong = _listed(file, as_json, is_toml, wrong)
         modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
         outcome = _checked(description, modes, orders, seed, timeout) if description else None
     if outcome is None:
@@ -105,6 +104,17 @@ def check(
     if outcome.stopped:
         raise KeyboardInterrupt
     context.exit(1 if outcome.problems else 2 if outcome.refused else 0)
+
+
+def _listed(file: Path, as_json: bool, is_toml: bool, refused: str) -> str:
+    """Error to end with after the kernels of a file are listed. refused : why its main() cannot run, or ""."""
+    try:
+        wrong = listed(file, as_json, is_toml=is_toml, can_run=not refused)
+    except KernelError:
+        if not refused:
+            raise
+        return refused.partition("; its kernels, ")[0]
+    return refused or wrong
 
 
 def _checked(

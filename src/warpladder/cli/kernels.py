@@ -28,15 +28,16 @@ def has_main(file: Path) -> bool:
 PROPOSED = 6
 
 
-def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False) -> str:
+def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False, can_run: bool = True) -> str:
     """Text that lists the kernels of a file, with examples of the command `verb`.
 
-    is_toml : print a TOML file with proposed launches instead. Returns the compiler's error, or "".
+    is_toml : print a TOML file with proposed launches instead. can_run : False if its main() was refused.
+    Returns the compiler's error, or "".
     """
     from ..checker.proposals import proposals
     from ..device.declarations import instantiated, readable, signature, templates
-    from ..device.emulator.hostcode import device_code, host_code
-    from ..device.emulator.module import error_of
+    from ..device.emulator.hostcode import device_code, host_code, left_out
+    from ..device.emulator.module import errors_of
     from ..device.emulator.symbols import refused
     from ..errors import KernelError
     from .proposed import command, skeleton
@@ -52,7 +53,8 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
     if is_toml:
         click.echo(skeleton(proposed, file), nl=False)
         return ""
-    wrong = error_of(source)
+    errors = errors_of(source)
+    wrong = next(iter(errors.values()), "")
     if as_json:
         kernels = [{"name": s.name, "parameters": [str(p) for p in s.parameters]} for s in plain]
         more: dict[str, object] = {"instances": named} if named else {}
@@ -70,6 +72,10 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
         click.echo(f"  {instance}, an instance that the file names")
     for why in without.values():
         click.echo(f"  refused: {why}")
+    for name, why in errors.items():
+        click.echo(f"  {name} does not compile: {why}")
+    for lost in left_out(file):
+        click.echo(f"  note: {lost}, and the kernels are compiled without it")
     launched = re.findall(r"[\w:]+\s*(?:<[^<>;]*>)?\s*<<\s*<[^;]*?>>\s*>\s*\([^;]*?\)(?=\s*;)", host_code(file))
     if launched:
         click.echo("\nThe file launches:\n")
@@ -82,18 +88,18 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
     click.echo(ARRAYS)
     if file.with_suffix(".toml").is_file():
         click.echo(f"This folder has one: warpladder {verb} {file.with_suffix('.toml')}")
-    _show_other_ways(file, verb)
+    _show_other_ways(file, verb, can_run)
     return wrong
 
 
-def _show_other_ways(file: Path, verb: str) -> None:
+def _show_other_ways(file: Path, verb: str, can_run: bool) -> None:
     if re.search(r"^\s*//\s*launch:", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
         click.echo(
             "\nTo check it at the shapes of a net, for which the file names a launch:\n\n"
             f"  warpladder climb mlp --data digits --op linear.forward={file}\n\n"
             "The name before the = is the operation whose kernel it is."
         )
-    if has_main(file):
+    if can_run and has_main(file):
         what = "check" if verb == "check" else "count"
         click.echo(f"\nTo run main() and {what} the launches that it makes:\n\n  warpladder {verb} {file}")
 

@@ -32,9 +32,9 @@ from ..device.emulator.whole import is_whole
 from ..errors import KernelError
 from ..machine.cores import cores
 from .gpus import EmulatedGpu
-from .reasons import first_error
+from .reasons import MissingHeader, first_error
 from .rewrite import kernels, program_text
-from .sources import EMULATED, OWN, ProgramFiles, references
+from .sources import EMULATED, OWN, ProgramFiles, references, whole_header
 from .suspects import WARNINGS, keep
 
 HERE = Path(__file__).resolve().parent
@@ -179,26 +179,50 @@ def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
 
 @contextmanager
 def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Iterator[list[Path]]:
-    """Context with the paths of the named files' objects, in a folder that is removed afterwards."""
+    """Context with the paths of the named files' objects, in a folder that is removed afterwards.
+
+    A header that is nowhere is left out, as `sources.absent`, if the program compiles without it.
+    """
     flags = _flags(sources, options)
     if options.mode != "fast":
         flags = [*(flag for flag in flags if flag != "-w"), *WARNINGS]
     place = folder() / f"{name}-{os.getpid()}"
     place.mkdir(parents=True, exist_ok=True)
-    try:
+    headers = _headers_made(tuple(_common(sources, options.mode, 100 * options.gpu.major + 10 * options.gpu.minor)))
+
+    def objects() -> list[Path]:
         named = _written(sources, place)
-        headers = _headers_made(tuple(_common(sources, options.mode, 100 * options.gpu.major + 10 * options.gpu.minor)))
         with ThreadPoolExecutor(cores()) as pool:
             jobs = [
                 pool.submit(copy_context().run, _compiled, (path, text), [f"-I{headers}", *flags]
                             if sources.uses_cuda(path) else [flag for flag in flags if flag not in _EMULATED])
                 for path, text in named
             ]  # fmt: skip
-            yield [job.result() for job in jobs]
+            return [job.result() for job in jobs]
+
+    try:
+        try:
+            done = objects()
+        except MissingHeader as first:
+            sources.absent = _absent(sources, flags)
+            flags = [flag for flag in flags if flag != "-w"]  # for the warning in place of the header
+            try:
+                done = objects()
+            except KernelError:
+                raise first from None
+        yield done
     finally:
         for file in place.iterdir():
             file.unlink()
         place.rmdir()
+
+
+def _absent(sources: ProgramFiles, flags: list[str]) -> frozenset[str]:
+    """Headers that the files include and the compiler does not find."""
+    names = sorted({whole_header(name) for (_, name), found in sources.reached.items() if found is None})
+    tests = "".join(f"#if !__has_include(<{name}>)\n@{name}\n#endif\n" for name in names)
+    found = compiled([*flags, "-E", "-P", "-x", "c++", "-"], tests).stdout
+    return frozenset(line[1:].strip() for line in found.splitlines() if line.startswith("@"))
 
 
 def _implied(sources: ProgramFiles) -> tuple[str, ...]:
@@ -250,6 +274,7 @@ def _compiled(file: tuple[Path, Path], flags: list[str]) -> Path:
     out = text.with_suffix(".o")
     done = compiled([*flags, "-c", "-x", "c++", str(text), "-o", str(out)])
     if done.returncode:
-        raise KernelError(first_error(done.stderr, path))
+        kind = MissingHeader if re.search("fatal error: .*: No such file", done.stderr) else KernelError
+        raise kind(first_error(done.stderr, path))
     out.with_suffix(".warnings").write_text(done.stderr, encoding="utf-8")
     return out

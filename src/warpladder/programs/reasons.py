@@ -7,9 +7,16 @@ import shlex
 from pathlib import Path
 
 from ..device.emulator.toolchain import compiler
+from ..errors import KernelError
 
 #: Folder of the package, whose own headers are no place in a program.
 _PACKAGE = Path(__file__).resolve().parent.parent
+
+
+class MissingHeader(KernelError):
+    """Error: a file includes a header that is nowhere."""
+
+
 #: Pattern of headers of NVIDIA's libraries and of device code that the emulator lacks.
 _NOT_HERE = re.compile(
     r"cublasXt|cudnn|cufftw|curand_mtgp|cusolver|nvrtc|nvjpeg|npp|cuda/|cute/|cutlass/|"

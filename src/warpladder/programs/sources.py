@@ -49,11 +49,15 @@ class ProgramFile:
 
 @dataclass
 class ProgramFiles:
-    """Files of a program by path: first the named ones, then the headers that they include."""
+    """Files of a program by path: first the named ones, then the headers that they include.
+
+    reached : file of each include, None for the compiler's. absent : headers that are nowhere, and are left out.
+    """
 
     folders: tuple[Path, ...]
     files: dict[Path, ProgramFile] = field(default_factory=dict)
     reached: dict[tuple[Path, str], Path | None] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
 
     def add(self, path: Path, is_named: bool = True) -> None:
         if path in self.files:
@@ -115,7 +119,9 @@ class ProgramFiles:
                 return f'{match["before"]}"{names[found]}"'
             if BUILT_IN.fullmatch(match["name"]):
                 return ""
-            name = next((whole for start, whole in WHOLE.items() if match["name"].startswith(start)), match["name"])
+            name = whole_header(match["name"])
+            if name in self.absent:
+                return f"#warning there is no header {name}"
             return f"{match['before']}<{name}>"  # quoted headers of the system too
 
         return _INCLUDE.sub(include, source.text)
@@ -133,6 +139,11 @@ def references(sources: ProgramFiles) -> tuple[Path, int] | None:
         return None
     found = ((path, plain, _REFERENCE.search(plain)) for path, plain in plains.items())
     return next(((path, plain.count("\n", 0, match.start()) + 1) for path, plain, match in found if match), None)
+
+
+def whole_header(name: str) -> str:
+    """Header that has a library's header here, as thrust/all.h."""
+    return next((whole for start, whole in WHOLE.items() if name.startswith(start)), name)
 
 
 def read(path: Path) -> str:

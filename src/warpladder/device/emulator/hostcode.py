@@ -88,17 +88,28 @@ def bodiless(text: str, file: str) -> list[str]:
     return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
 
 
-def absent(text: str, file: str) -> list[str]:
-    """Headers that a text includes in quotes and that are nowhere, each as a message with its line."""
-    quoted = [match for match in _INCLUDE.finditer(text) if match[0].endswith(sources.QUOTED)]
-    there = _there(frozenset(match["name"] for match in quoted))
+def absent(text: str, file: str, is_quoted: bool = True) -> list[str]:
+    """Headers that a text includes and that are nowhere, each as a message with its line: those in quotes, or those in
+    angle brackets.
+    """
+    found = [match for match in _INCLUDE.finditer(text) if match[0].endswith(sources.QUOTED) == is_quoted]
+    there = _there(frozenset(match["name"] for match in found))
     return [
-        f'{_place(text, match.start(), file)}: there is no header "{match["name"]}" next to the file'
-        for match in quoted
+        f"{_place(text, match.start(), file)}: there is no header "
+        + (f'"{match["name"]}" next to the file' if is_quoted else f"<{match['name']}>")
+        for match in found
         if match["name"] not in there
         and not HOST_HEADERS.fullmatch(_plain(match["name"]))
         and not _is_missing(match["name"])
     ]
+
+
+def left_out(path: Path) -> list[str]:
+    """Headers that a file includes and its kernels do without, as they are nowhere or cannot be emulated, each as a
+    message with its line.
+    """
+    text = sources.read(path).text
+    return [*absent(text, path.name), *absent(text, path.name, False), *bodiless(text, path.name)]
 
 
 def _is_missing(header: str) -> bool:

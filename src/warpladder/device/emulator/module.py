@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -68,6 +68,11 @@ class EmulatedUnit:
         """File of the compiled kernels. Raises `KernelError` with the compiler's first error."""
         return library(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
+    def check(self) -> None:
+        """Raise the `KernelError` of `library` without compiling; a template is read, and no instance made."""
+        named = tuple(name for name in self.kernels if name not in templates(self.source))
+        check_syntax(_text(self.source, named), self.source.path.name)
+
     def is_compiled(self, mode: str, local: str = "") -> bool:
         """True if the file of the compiled kernels exists."""
         return is_compiled(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
@@ -95,7 +100,8 @@ def function(source: KernelSource, name: str, mode: str, local: str = "") -> Emu
     try:
         path = compiled.library(mode, local)
     except KernelError as error:
-        compiled, path, left_out = _separate(compiled.source, name, mode, local, error)
+        compiled, left_out = _separate(compiled.source, name, lambda each: each.library(mode, local), error)
+        path = compiled.library(mode, local)
     source, together = compiled.source, compiled.kernels
     loaded = _load(path, mode)
     entry = loaded[f"emu_kernel_{together.index(name)}"]
@@ -110,10 +116,10 @@ ATTEMPTS = 6
 
 
 def _separate(
-    source: KernelSource, name: str, mode: str, local: str, error: KernelError
-) -> tuple[EmulatedUnit, Path, tuple[str, ...]]:
-    """Unit and library of one kernel, without other kernels and without declarations that do not compile, and the
-    errors in these. Raises the first error of the kernel without other kernels if it needs such a declaration.
+    source: KernelSource, name: str, compile: Callable[[EmulatedUnit], object], error: KernelError
+) -> tuple[EmulatedUnit, tuple[str, ...]]:
+    """Unit of one kernel, without other kernels and without declarations that do not compile, and the errors in these.
+    Raises the first error of the kernel without other kernels if it needs such a declaration.
     """
     others = [other for other in readable(source) if other != definition(name)]
     alone = without_kernels(source, others)
@@ -122,7 +128,8 @@ def _separate(
     for _ in range(ATTEMPTS):
         try:
             found = EmulatedUnit(alone, (name,))
-            return found, found.library(mode, local), left_out
+            compile(found)
+            return found, left_out
         except KernelError as why:
             first = first or why
             less = without_faulty(alone, definition(name), why)
@@ -144,16 +151,22 @@ def multiplies(source: KernelSource, name: str, mode: str, local: str = "") -> b
     return calls(source) and calls(without_kernels(source, [other for other in readable(source) if other != plain]))
 
 
-def error_of(source: KernelSource) -> str:
-    """Compiler's first error in a source's callable kernels, or ""."""
+def errors_of(source: KernelSource) -> dict[str, str]:
+    """Compiler's first error in each callable kernel that does not compile, by name; a template is read,
+    and no instance made.
+    """
     source = callable_part(source)
+    names = [name for name in readable(source) if name not in templates(source)]
+    found: dict[str, str] = {}
     try:
-        check_syntax(
-            _text(source, tuple(name for name in readable(source) if name not in templates(source))), source.path.name
-        )
+        EmulatedUnit(source, tuple(names)).check()
     except KernelError as error:
-        return str(error)
-    return ""
+        for name in readable(source):
+            try:
+                _separate(source, name, EmulatedUnit.check, error)
+            except KernelError as why:
+                found[name] = str(why)
+    return found
 
 
 def whole_text(source: KernelSource, kernels: tuple[str, ...]) -> str:

@@ -215,7 +215,7 @@ def check_syntax(text: str, what: str) -> None:
     flags = _flags(text, "check", ())
     done = compiled([f"-I{_parsed_headers(*flags)}", *flags, "-fsyntax-only", "-x", "c++", "-"], text)
     if done.returncode != 0:
-        raise KernelError(first_error(done.stderr, what))
+        raise KernelError(first_error(done.stderr, what)) from CompilerMessages(done.stderr)
 
 
 def is_compiled(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
