@@ -193,10 +193,14 @@ def _text(source: KernelSource, kernels: tuple[str, ...]) -> str:
     return f'{with_headers(_body(source))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
 
 
+#: Namespace before a function that is a macro of the emulator: std::fmaxf(a, b).
+_QUALIFIED = re.compile(r"(?:(?:::\s*)?\bstd\s*|(?<![\w>]))::\s*(?=f(?:max|min)f\s*\()")
+
+
 @cache
 def _body(source: KernelSource) -> str:
     """C++ text of a source, from which every instance of its kernels is compiled."""
-    return without_ptx(rewritten(saturating(source.text), str(source.path)))
+    return without_ptx(rewritten(saturating(_QUALIFIED.sub("", source.text)), str(source.path)))
 
 
 @cache

@@ -236,27 +236,47 @@ inline cublasStatus_t cublasHgemm(cublasHandle_t h, cublasOperation_t ta, cublas
     return emu::blas::gemm<float>(h, "cublasHgemm", ta, tb, m, n, k, emu::blas::Scalar(h, &scale), a, lda, b, ldb,
         emu::blas::Scalar(h, &keep), c, ldc, file, line);
 }
-inline cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-    const void* alpha, const void* a, cudaDataType_t type_a, int lda, const void* b, cudaDataType_t type_b, int ldb,
-    const void* beta, void* c, cudaDataType_t type_c, int ldc, int compute, cublasGemmAlgo_t, EMU_HERE) {
-    if (type_a != type_b || compute == CUBLAS_COMPUTE_64F) return CUBLAS_STATUS_NOT_SUPPORTED;
+namespace emu::blas {
+// Products of matrices whose types are numbers; the scales are the host's.
+inline cublasStatus_t typed(cublasHandle_t h, const char* name, cublasOperation_t ta, cublasOperation_t tb, int m,
+    int n, int k, const void* alpha, Matrices<void, void> of, cudaDataType_t factors, cudaDataType_t sums, int lda,
+    int ldb, const void* beta, int ldc, int compute, const char* file, int line, int batch = 1, long long next_a = 0,
+    long long next_b = 0, long long next_c = 0) {
+    if (compute == CUBLAS_COMPUTE_64F) return CUBLAS_STATUS_NOT_SUPPORTED;
     const bool is_half = compute == CUBLAS_COMPUTE_16F || compute == CUDA_R_16F;
     float scale = is_half ? float(*(const __half*)alpha) : *(const float*)alpha;
     float keep = is_half ? float(*(const __half*)beta) : *(const float*)beta;
     auto run = [&]<class A, class C>(const A* x, const A* y, C* z) {
-        return emu::blas::gemm<float>(h, "cublasGemmEx", ta, tb, m, n, k, emu::blas::Scalar(h, &scale), x, lda, y, ldb,
-            emu::blas::Scalar(h, &keep), z, ldc, file, line);
+        return gemm<float>(h, name, ta, tb, m, n, k, Scalar(h, &scale), x, lda, y, ldb, Scalar(h, &keep), z, ldc, file,
+            line, batch, next_a, next_b, next_c);
     };
-    auto factors = [&]<class A>(const A* x, const A* y) {
-        if (type_c == CUDA_R_32F) return run(x, y, (float*)c);
-        if (type_c == CUDA_R_16F) return run(x, y, (__half*)c);
-        if (type_c == CUDA_R_16BF) return run(x, y, (__nv_bfloat16*)c);
+    auto with = [&]<class A>(const A*) {
+        auto x = (const A*)of.a, y = (const A*)of.b;
+        if (sums == CUDA_R_32F) return run(x, y, (float*)of.c);
+        if (sums == CUDA_R_16F) return run(x, y, (__half*)of.c);
+        if (sums == CUDA_R_16BF) return run(x, y, (__nv_bfloat16*)of.c);
         return CUBLAS_STATUS_NOT_SUPPORTED;
     };
-    if (type_a == CUDA_R_32F) return factors((const float*)a, (const float*)b);
-    if (type_a == CUDA_R_16F) return factors((const __half*)a, (const __half*)b);
-    if (type_a == CUDA_R_16BF) return factors((const __nv_bfloat16*)a, (const __nv_bfloat16*)b);
+    if (factors == CUDA_R_32F) return with((const float*)nullptr);
+    if (factors == CUDA_R_16F) return with((const __half*)nullptr);
+    if (factors == CUDA_R_16BF) return with((const __nv_bfloat16*)nullptr);
     return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+}  // namespace emu::blas
+inline cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+    const void* alpha, const void* a, cudaDataType_t type_a, int lda, const void* b, cudaDataType_t type_b, int ldb,
+    const void* beta, void* c, cudaDataType_t type_c, int ldc, int compute, cublasGemmAlgo_t, EMU_HERE) {
+    if (type_a != type_b) return CUBLAS_STATUS_NOT_SUPPORTED;
+    return emu::blas::typed(h, "cublasGemmEx", ta, tb, m, n, k, alpha, {a, b, c}, type_a, type_c, lda, ldb, beta, ldc,
+        compute, file, line);
+}
+inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m,
+    int n, int k, const void* alpha, const void* a, cudaDataType_t type_a, int lda, long long next_a, const void* b,
+    cudaDataType_t type_b, int ldb, long long next_b, const void* beta, void* c, cudaDataType_t type_c, int ldc,
+    long long next_c, int batch, int compute, cublasGemmAlgo_t, EMU_HERE) {
+    if (type_a != type_b) return CUBLAS_STATUS_NOT_SUPPORTED;
+    return emu::blas::typed(h, "cublasGemmStridedBatchedEx", ta, tb, m, n, k, alpha, {a, b, c}, type_a, type_c, lda,
+        ldb, beta, ldc, compute, file, line, batch, next_a, next_b, next_c);
 }
 #define EMU_BLAS_EXTREME(name, T, sign)                                                                               \
     inline cublasStatus_t name(cublasHandle_t h, int n, const T* x, int step, int* out, EMU_HERE) {                   \
