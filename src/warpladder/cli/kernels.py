@@ -70,12 +70,7 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
             click.echo(f"  {name}<{instances[name]}>, a template: --kernel '{name}<...>' names an instance")
     for instance in named:
         click.echo(f"  {instance}, an instance that the file names")
-    for why in without.values():
-        click.echo(f"  refused: {why}")
-    for name, why in errors.items():
-        click.echo(f"  {name} does not compile: {why}")
-    for lost in left_out(file):
-        click.echo(f"  note: {lost}, and the kernels are compiled without it")
+    _show_faults(without, errors, left_out(file))
     launched = re.findall(r"[\w:]+\s*(?:<[^<>;]*>)?\s*<<\s*<[^;]*?>>\s*>\s*\([^;]*?\)(?=\s*;)", host_code(file))
     if launched:
         click.echo("\nThe file launches:\n")
@@ -90,6 +85,16 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
         click.echo(f"This folder has one: warpladder {verb} {file.with_suffix('.toml')}")
     _show_other_ways(file, verb, can_run)
     return wrong
+
+
+def _show_faults(refused: Mapping[str, str], errors: Mapping[str, str], lost: list[str]) -> None:
+    """Show why some kernels cannot be checked, and the headers that were left out."""
+    for why in refused.values():
+        click.echo(f"  refused: {why}")
+    for name, why in errors.items():
+        click.echo(f"  {name} does not compile: {why}")
+    for header in lost:
+        click.echo(f"  note: {header}, and the kernels are compiled without it")
 
 
 def _show_other_ways(file: Path, verb: str, can_run: bool) -> None:
