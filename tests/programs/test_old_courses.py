@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpladder.device.emulator.toolchain import why_not
+from warpladder.device.nearby import nearby
 from warpladder.programs.build import ProgramOptions
 from warpladder.programs.gpus import find
 from warpladder.programs.run import ProgramOutcome
@@ -135,3 +136,45 @@ def test_a_header_that_main_needs_leaves_the_kernels(tmp_path, run):
     assert 'note: old.cu:4: there is no header "book.h"' in out
     assert "note: old.cu:5: there is no header <glog/logging.h>" in out
     assert run("check", str(path), "--kernel", "k", "--grid", "1", "--block", "32", "--arg", "x=32")[0] == 0
+
+
+THREE = """// three.h is wanted
+#include "three.h"
+__global__ void k(int* x) { x[threadIdx.x] = three(); }
+int main() {
+    int* x;
+    cudaMallocManaged(&x, 128);
+    k<<<1, 32>>>(x);
+    cudaDeviceSynchronize();
+    int code = x[3] - 3;
+    cudaFree(x);
+    return code;
+}
+"""
+
+
+def test_a_header_of_the_project_is_found_and_named(tmp_path, run):
+    """One that a Makefile's -I would name: only if it is the only one, and in the project."""
+    path = tmp_path / "project" / "chapter" / "one" / "old.cu"
+    for folder in (path.parent, tmp_path / "project" / "common", tmp_path / "project" / ".git"):
+        folder.mkdir(parents=True)
+    path.write_text(THREE)
+    header = "#pragma once\n__device__ inline int three() { return 3; }\n"
+    (tmp_path / "three.h").write_text(header)  # outside of the project
+    nearby.cache_clear()
+    code, out, err = run("check", str(path))
+    assert (code, "there is no header three.h" in err) == (2, True) and 'no header "three.h"' in out
+    (tmp_path / "project" / "common" / "three.h").write_text(header)
+    nearby.cache_clear()
+    outcome = run_program([path], ProgramOptions(find("T4")))
+    assert (outcome.code, outcome.problems) == (0, ())
+    assert [(each.kind, each.places[0][1]) for each in outcome.remarks] == [("searched header", 2)]
+    assert "three.h is taken from ../../common/three.h" in outcome.remarks[0].message
+    assert run("check", str(path), "--kernel", "k", "--grid", "1", "--block", "32", "--arg", "x=32")[0] == 0
+    (path.parent / "more").mkdir()
+    (path.parent / "more" / "three.h").write_text(header)
+    (path.parent / "three").mkdir()
+    (path.parent / "three" / "three.h").write_text(header)
+    nearby.cache_clear()
+    assert nearby("three.h", path) is None
+    assert nearby("math.h", path) is None

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..errors import KernelError
+from .nearby import nearby
 
 #: Folder of the shared device code.
 HEADERS = Path(__file__).resolve().parent / "include"
@@ -164,4 +165,4 @@ def _found(name: str, path: Path) -> Path | None:
     for folder in (path.parent, HEADERS):
         if (folder / name).is_file():
             return (folder / name).resolve()
-    return None
+    return nearby(name, path)

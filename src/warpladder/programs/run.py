@@ -102,7 +102,7 @@ def run(
         remarks = tuple(remark for remark in remarks if remark.kind not in ("leak", "unread result"))
     counts = counted(text, executable) if options.mode == "count" else ()
     code = code if code >= 0 else 128 - code
-    remarks = (*outdated(sources), *suspects.remarks(executable), *remarks)
+    remarks = (*outdated(sources), *searched(sources), *suspects.remarks(executable), *remarks)
     shared = (each for path, source in sources.files.items() for each in overlaps(path, source.text))
     problems = (*symbols.problems(sources), *shared, *problems)
     return ProgramOutcome(code, problems, remarks, is_late, counts=counts)
@@ -122,6 +122,19 @@ def outdated(sources: ProgramFiles) -> list[Problem]:
         message = "texture references are gone since CUDA 12: use a texture object, cudaCreateTextureObject"
         found.append(Problem("outdated", message, ((str(at[0]), at[1]),), "", "", 0, ()))
     return found
+
+
+def searched(sources: ProgramFiles) -> list[Problem]:
+    """A remark for each header that was found in the project, in a folder that neither the file nor -I names."""
+    found = {header: (path, name) for (path, name), header in reversed(sources.near.items())}
+    out = []
+    for header, (path, name) in reversed(found.items()):
+        text = sources.files[path].text
+        include = re.search(rf'^[ \t]*#[ \t]*include[ \t]*[<"]{re.escape(name)}', text, re.MULTILINE)
+        line = text.count("\n", 0, include.start()) + 1 if include else 0
+        message = f"{name} is taken from {os.path.relpath(header, path.parent)}, which no -I names"
+        out.append(Problem("searched header", message, ((str(path), line),), "", "", 0, ()))
+    return out
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:

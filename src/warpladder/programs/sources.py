@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..device.emulator.rewrite import bare
+from ..device.nearby import nearby
 from ..errors import ConfigError, KernelError
 
 _INCLUDE = re.compile(r'^(?P<before>[ \t]*#[ \t]*include[ \t]*)(?P<quote>[<"])(?P<name>[^>"\n]+)[>"]', re.MULTILINE)
@@ -51,12 +52,14 @@ class ProgramFile:
 class ProgramFiles:
     """Files of a program by path: first the named ones, then the headers that they include.
 
-    reached : file of each include, None for the compiler's. absent : headers that are nowhere, and are left out.
+    reached : file of each include, None for the compiler's. near : of these, what was searched in the project.
+    absent : headers that are nowhere, and are left out.
     """
 
     folders: tuple[Path, ...]
     files: dict[Path, ProgramFile] = field(default_factory=dict)
     reached: dict[tuple[Path, str], Path | None] = field(default_factory=dict)
+    near: dict[tuple[Path, str], Path] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
 
     def add(self, path: Path, is_named: bool = True) -> None:
@@ -80,7 +83,11 @@ class ProgramFiles:
             file = folder / name
             if file.is_file():
                 return file.resolve()
-        return None
+        if name.startswith(tuple(WHOLE)) or any((folder / name).is_file() for folder in (EMULATED, OWN)):
+            return None
+        if near := nearby(name, path):
+            self.near[path, name] = near
+        return near
 
     @property
     def digest(self) -> str:
