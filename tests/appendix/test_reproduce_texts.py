@@ -149,6 +149,18 @@ def test_short_forms_stand_for_what_they_say() -> None:
         parse(template().replace("{slow|ms}", "{speed|ms}"), "mine")
 
 
+def test_unknown_names_are_found_before_anything_is_measured() -> None:
+    for key, wrong, words in (
+        ("net", '"perceptron"', "there is no net 'perceptron'"),
+        ("rungs", '["numpi"]', "there is no rung 'numpi': did you mean 'numpy'"),
+        ("settings", '{ epochs = "two" }', "epochs wants a whole number"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            parse(re.sub(rf"(?m)^{key} = .*", f"{key} = {wrong}", template(), count=1), "mine")
+    with pytest.raises(ConfigError, match="program 'gpu' names no rung"):
+        parse(TURNS.replace('gpu = { rung = "naive" }', "gpu = { log_every = 1 }"), "s9")
+
+
 def test_a_report_of_ones_own_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(template())

@@ -447,3 +447,8 @@ def test_a_climb_without_names_takes_the_ladder_and_the_peers_that_are_wanted(wo
         and [images.get(name, name) if peers else name for name in names[len(ladder) :]] == wanted
     )
     assert (seconds < 150) == (peers is not None), "all the peers take as long as they take"
+
+
+def test_peers_that_are_wanted_and_not_are_refused(run):
+    code, _, err = run("climb", "mlp", "--data", "digits", "--no-peers", "--peers", "all")
+    assert code == 2 and "--no-peers contradicts --peers all: leave one of them out" in err

@@ -56,3 +56,11 @@ def test_widths_are_whole_numbers_of_at_least_1(widths):
         with_hidden(wl.nets.mlp(), widths)
     with pytest.raises(NetError, match="wants a width for each hidden layer"):
         with_hidden(wl.nets.mlp(), ())
+
+
+@pytest.mark.parametrize("widths", ["512,256", None, {512: 256}, 2.5])
+def test_widths_that_are_no_numbers_are_named(widths):
+    for make in (lambda: wl.nets.mlp(hidden=widths), lambda: with_hidden(wl.nets.mlp(), widths)):
+        with pytest.raises(NetError, match=r"hidden wants the width of each hidden layer, as \(512, 256\), got"):
+            make()
+    assert wl.nets.mlp(hidden=512) == wl.nets.mlp(hidden=(512,))

@@ -5,6 +5,8 @@ May import everything, heavy parts inside the commands, so that `--help` is fast
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -108,6 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     An error of the user is one line on stderr; an unforeseen error keeps its traceback.
     """
+    if sys.stdout is None:  # closed, as by `>&-`: the next file that is opened would take its place
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -136,7 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _say(f"not enough memory: {error}", BAD_INPUT)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        full = error.errno == errno.ENOSPC
+        where = f"{error.filename}: " if error.filename else "the output cannot be written: " if full else ""
         return _say(f"{where}{error.strerror or error}", BAD_INPUT)
     return result if isinstance(result, int) else 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from .shared.climb_record import ClimbRecord, folder
 from .shared.files import again, command
@@ -126,6 +127,8 @@ def climb(
     from ..timing.climb_limit import usual_limit
     from ..train.rung_choice import with_shared
 
+    if options["no_peers"] and ctx.get_parameter_source("peers") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"--no-peers contradicts --peers {options['peers']}: leave one of them out", ctx)
     shared, quick = {name: options.get(name) for name in SHARED}, options["quick"]
     named, shared = with_ops(None if rung_names is None else _named(rung_names), ops, shared)
     rungs, swept_settings = swept(with_shared(named or [*LADDER, *PEERS], shared), sweeps)

@@ -78,7 +78,7 @@ def _list(out: Console, title: str, question: str, rows: list[tuple[Rung, str]])
     from rich.text import Text
 
     table = Table(title=Text(title, "bold"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("name", no_wrap=True)
+    table.add_column("name", overflow="fold")
     table.add_column("what it is", ratio=1, overflow="fold")
     table.add_column(question, no_wrap=True)
     for rung, number in rows:
@@ -97,6 +97,8 @@ def _why_not(reasons: list[tuple[str, list[str], str]]) -> Table:
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 1), pad_edge=True)
+    grid.add_column()
+    grid.add_column(overflow="fold")
     for number, names, reason in reasons:
         grid.add_row(Text(f"{number}.", "bold"), Text.assemble(reason, "\n", (", ".join(names), "dim"), "\n"))
     return grid

@@ -68,7 +68,8 @@ def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         with opened as file:
             return {key.lower(): file[key] for key in file.files}
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{name}: cannot be read ({' '.join(str(error).split()):.120})") from None
+        what = "it is cut off, damaged or something else: make it once more"
+        raise DataError(f"{name}: cannot be read ({' '.join(str(error).split()):.120}): {what}") from None
 
 
 def _has_channels_last(x: np.ndarray) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import NetError
@@ -21,13 +21,14 @@ def softmax(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
 
 
 @called_by_name
-def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10, hidden: Sequence[int] = (256,)) -> Net:
+def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10, hidden: int | Sequence[int] = (256,)) -> Net:
     """Perceptron with 256 hidden units, of report S2; 203,530 parameters on 28x28 images.
 
-    hidden : widths of other hidden layers, each followed by ReLU; the name of `mlp(hidden=(512, 256))` is
-    "mlp-512-256".
+    hidden : widths of other hidden layers, each followed by ReLU, or the width of one; the name of
+    `mlp(hidden=(512, 256))` is "mlp-512-256".
     """
-    return _perceptron("mlp" if tuple(hidden) == (256,) else _widened("mlp", hidden), in_shape, hidden, classes)
+    widths = _widths(hidden)
+    return _perceptron("mlp" if widths == (256,) else _widened("mlp", widths), in_shape, widths, classes)
 
 
 @called_by_name
@@ -40,6 +41,15 @@ def _perceptron(name: str, in_shape: Shape, hidden: Sequence[int], classes: int)
     """Net of Flatten, a Linear and a ReLU for each width, and a Linear for the classes."""
     inner = [layer for width in hidden for layer in (Linear(out_features=width), ReLU())]
     return Net(name, in_shape, (Flatten(), *inner, Linear(out_features=classes)), CrossEntropyLoss())
+
+
+def _widths(hidden: object) -> tuple[int, ...]:
+    """Widths of hidden layers. Raises `NetError` for what is neither a number nor a sequence of numbers."""
+    if isinstance(hidden, int):
+        return (hidden,)
+    if isinstance(hidden, (str, bytes, Mapping)) or not isinstance(hidden, Iterable):
+        raise NetError(f"hidden wants the width of each hidden layer, as (512, 256), got {shown(hidden)}")
+    return tuple(hidden)
 
 
 def _widened(name: str, widths: Sequence[int]) -> str:
@@ -102,7 +112,7 @@ def with_hidden(net: Net, widths: int | Sequence[int]) -> Net:
     of layers: `with_hidden(nets.mlp(), (512, 256))`.
     Raises NetError: the net has no hidden Linear layer, or another number of them.
     """
-    sizes = (widths,) if isinstance(widths, int) else tuple(widths)
+    sizes = _widths(widths)
     before = hidden_widths(net)
     if not before or not sizes:
         raise NetError(

@@ -226,3 +226,21 @@ def test_a_second_heading_among_numbers_and_a_table_alone_in_a_folder(tmp_path):
     (tmp_path / "test.csv").write_text("label,a,b\n0,1.5,2\n")
     with pytest.raises(DataError, match=r"line 4, column \d .*: the names of the columns stand here again"):
         wl.data.load("csv", data_dir=tmp_path, standardize=True)
+
+
+def test_a_quote_that_nothing_closes_is_named(tmp_path):
+    """All rows behind it would be one cell: the table had one row, and training on it went well."""
+    path = tmp_path / "t.csv"
+    path.write_text('a,answer\n1,yes\n2,"no\n3,yes\n4,no\n')
+    with pytest.raises(DataError, match="line 3 opens a quote that is not closed"):
+        table(path, "answer")
+    path.write_text("a,answer\n" + '1,5" pipe\n2,"a ""b"""\n' * 3 + '1,5" pipe\n')  # an odd number, all of them text
+    assert len(read_frame(path).columns["answer"].texts) == 7
+
+
+def test_a_label_that_is_left_out_is_refused(tmp_path):
+    path = write(tmp_path / "t.csv", ["a", "b"] * 30)
+    with pytest.raises(DataError, match="'answer' is named as label and to be left out"):
+        table(path, "answer", drop=["answer"])
+    with pytest.raises(DataError, match="'c' is named as category and to be left out"):
+        table(path, "answer", drop=["c"], category=["c"])

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ...errors import ConfigError, ResultsError
+from ...errors import ConfigError, ResultsError, WarpladderError
 from ...errors.arguments import shown
+from ...nets import named
 from ...results.reader import DIRECTION, read
 from .experiments import MACHINE, Experiment, TrainingTask
 from .expressions import Expression, expressions
@@ -164,6 +165,8 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
                 experiments[called] = read(kind, keys, called, DIRECTION) if quick else whole
         head: _Head = read(_Head, tree, "", DIRECTION)
         _check_texts(head, [*experiments, *skipped, MACHINE])
+        for called, each in experiments.items():
+            _check_settings(called, each, head.nets)
     except (ResultsError, ConfigError) as error:
         raise ConfigError(f"{name}: {error}") from None
     except (AttributeError, KeyError, TypeError) as error:  # a list where a table must be, or the other way round
@@ -192,6 +195,17 @@ def _check_texts(head: _Head, experiments: Sequence[str]) -> None:
         for claim in section.claims:
             if claim.figure:
                 Expression(claim.figure, head.figures)
+
+
+def _check_settings(called: str, experiment: Experiment, nets: Container[str]) -> None:
+    """Raise `ConfigError` if an experiment's net, a rung or a setting is unknown: before anything is measured."""
+    try:
+        if (net := getattr(experiment, "net", None)) is not None and net not in nets:
+            named(net, (3, 32, 32))
+        if isinstance(experiment, TrainingTask):
+            experiment.check_settings()
+    except WarpladderError as error:
+        raise ConfigError(f"{called}: {error}") from None
 
 
 def _without_nan(value: Any) -> Any:

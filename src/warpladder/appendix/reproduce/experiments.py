@@ -312,6 +312,12 @@ class TrainingTask(Experiment):
         """Training settings: the net's recipe with the experiment's settings."""
         return resolve_config(self.net, settings=self.settings)
 
+    def check_settings(self) -> None:
+        """Raise `WarpladderError` if a setting or a rung is unknown."""
+        self.config  # noqa: B018
+        for rung in self.rungs:
+            find(rung)
+
     def check(self, rung: str, measure: str) -> None:
         name = rung.partition("@")[0]
         if canonical(name) not in map(canonical, self.rungs):

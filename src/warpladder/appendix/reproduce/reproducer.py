@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ...device.gpu.support import found_gpu
-from ...errors import ConfigError, DataError, ResultsError, WarpladderError
+from ...errors import ConfigError, ResultsError, WarpladderError
 from ...errors.arguments import shown
 from ...machine import facts as machine
 from ...results import DISTURBED, Machine
@@ -76,7 +76,8 @@ class Reproducer:
                     self._make(name, bench)
                 except (WarpladderError, *FAULTS) as error:
                     self.failed[name] = _reason(error)
-                    if isinstance(error, DataError) and len(self.failed) == len(names):  # no experiment can be made
+                    is_ours = isinstance(error, WarpladderError)
+                    if is_ours and len(self.failed) == len(names):  # no experiment can be made
                         raise
                     bench.watcher.news(f"{name} cannot be made: {self.failed[name]}")
                 written()

@@ -9,7 +9,16 @@ if TYPE_CHECKING:
 
 
 def console(stderr: bool = False) -> Console:
-    """Console for tables: with colours only on a terminal, and 80 columns wide elsewhere."""
+    """Console for tables: with colours only on a terminal, and 80 columns wide elsewhere, or where the width that is
+    stated is none: a terminal without a size has 0 columns.
+    """
     from rich.console import Console
 
-    return Console(highlight=False, stderr=stderr)
+    found = Console(highlight=False, stderr=stderr)
+    if found.width < NARROWEST:
+        found.width = 80
+    return found
+
+
+#: Columns of the narrowest terminal that tables are made for.
+NARROWEST = 20

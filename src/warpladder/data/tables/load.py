@@ -242,6 +242,11 @@ def _check_names(
                     f"{frame.source}: {what} names {shown(name)}, which is no column{near} The columns are "
                     f"{listed(frame.names)}"
                 )
+    for what, names in ((learns, learnt), ("category", category)):
+        if both := [name for name in names if name in drop]:
+            raise DataError(
+                f"{frame.source}: {shown(both[0])} is named as {what} and to be left out: choose one of both"
+            )
     if twice := [name for name in learnt if learnt.count(name) > 1]:
         raise DataError(f"{frame.source}: the target {shown(twice[0])} is named twice")
     return learnt

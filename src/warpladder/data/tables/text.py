@@ -104,7 +104,21 @@ def read_text(reader: Reader) -> Text:
     except (UnicodeDecodeError, csv.Error) as error:
         what = "is not UTF-8: save the table as UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         reader.fail(f"line {_line(content, 0)}: {what}")
+    if bytes(content).count(b'"') % 2:
+        _check_quotes(reader, bytes(content), separator)
     return Text(reader.name, _columns(reader, content, len(cells), separator), separator, content)
+
+
+def _check_quotes(reader: Reader, content: bytes, separator: str) -> None:
+    """Fail if a cell opens a quote that nothing closes: all that follows it, to the end of the file, is one cell."""
+    rows = csv.reader(content.decode("utf-8-sig", "replace").splitlines(True), delimiter=separator, strict=True)
+    before = 0
+    try:
+        for _ in rows:
+            before = rows.line_num
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            reader.fail(f"line {before + 1} opens a quote that is not closed: close it, or write two for one in a cell")
 
 
 def _columns(reader: Reader, content: memoryview, count: int, separator: str) -> list[Any]:

@@ -6,12 +6,14 @@ A climb times its rungs in turns too, but with one setting for all of them.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
+from ....config import TrainConfig
 from ....data.order import Order
 from ....errors import ConfigError, WarpladderError
 from ....errors.arguments import shown
@@ -47,8 +49,7 @@ class Turns(TrainingTask):
         with ExitStack() as stack:
             trainers: dict[str, tuple[Trainer, Any]] = {}
             for called, own in self.programs.items():
-                rung = find(str(own["rung"]))
-                config = self.config.but(**{key: value for key, value in own.items() if key != "rung"})
+                rung, config = find(str(own["rung"])), self._config_of(own)
                 bench.say(f"starting {called}", 0, self.rounds)
                 try:
                     if reason := rung.unsupported(net, config):
@@ -81,6 +82,18 @@ class Turns(TrainingTask):
         for called in seconds:
             value = self._figures(taken).value(called, "epoch_seconds")
             bench.watcher.news(f"{called}: {1e3 * (value.here or 0) if value else 0:.3g} ms an epoch")
+
+    def check_settings(self) -> None:
+        super().check_settings()
+        for called, own in self.programs.items():
+            if "rung" not in own:
+                raise ConfigError(f'program {shown(called)} names no rung: rung = "numpy", say')
+            find(str(own["rung"]))
+            self._config_of(own)
+
+    def _config_of(self, own: Mapping[str, Any]) -> TrainConfig:
+        """Settings of a program: those of all, with its own."""
+        return self.config.but(**{key: value for key, value in own.items() if key != "rung"})
 
     def check(self, rung: str, measure: str) -> None:
         if rung not in self.programs:
