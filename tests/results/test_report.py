@@ -8,7 +8,8 @@ from climbs import example, timed
 from rich.console import Console
 
 from warpladder.results import Checked, Gpu, RungResult
-from warpladder.results.report.page import page
+from warpladder.results.report.page import page, sweep_page
+from warpladder.results.sweep import Sweep
 from warpladder.results.text import notes, words
 from warpladder.results.text.table import table
 
@@ -112,6 +113,20 @@ def test_a_disturbed_row_says_so_itself(width):
     assert page(busy).count('<i class="bad">disturbed</i>') == 1
     assert "disturbed by other processes" in words.news(rung, busy)
     assert "disturbed" not in words.news(example().rungs[1], busy)
+
+
+def test_disturbed_rows_of_a_sweep_and_variants_are_named():
+    def busy(name, seconds):
+        rung = timed(name, "BLAS", (seconds,))
+        return replace(rung, timing=replace(rung.timing, other_seconds=(0.9 * seconds,)))
+
+    results = example(rungs=(busy("native", 2.0), busy("native:threads=1", 3.0), busy("numpy", 4.0)))
+    assert "while native, native:threads=1, numpy had the clock" in " ".join(notes.warnings(results))
+    sweep = Sweep(
+        Sweep.SCHEMA, ("batch_size=8", "batch_size=64"), (example(rungs=(timed("numpy", "BLAS", (1.0,)),)), results)
+    )
+    last = sweep.table().partition("All tasks")[2]
+    assert last.count("disturbed") == 3 and sweep_page(sweep).partition("</table>")[0].count("disturbed") == 3
 
 
 def test_emulated_times_are_compared_with_nothing():

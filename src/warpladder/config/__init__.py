@@ -286,8 +286,11 @@ def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) ->
     known = [field.name for field in fields(kind)]
     for name in names:
         if name not in known:
+            others = sorted(each.__name__ for each in kind.known.values() if name in [one.name for one in fields(each)])
+            theirs = f"; {name} is a setting of {' and '.join(others)}" if others else ""
             raise ConfigError(
                 f"{kind.__name__} has no {name if name.isidentifier() else repr(name)}; it has {', '.join(known)}"
+                f"{theirs}"
             )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from .. import Results, RungResult
 from .words import parts_of, shown
 
@@ -101,7 +103,9 @@ def warnings(results: Results) -> list[str]:
         without = f" Without a time: {', '.join(left)}." if left else ""
         out.append(f"This climb did not come to its end: {results.stopped.rstrip('.')}.{without}")
     if results.disturbed:
-        names = ", ".join(parts_of(rung.name)[0] for rung in results.timed() if results.is_disturbed(rung))
+        short = Counter(parts_of(rung.name)[0] for rung in results.timed())
+        loud = [(rung.name, parts_of(rung.name)[0]) for rung in results.timed() if results.is_disturbed(rung)]
+        names = ", ".join(base if short[base] == 1 else name for name, base in loud)
         out.append(
             f"Disturbed: other processes kept up to {results.disturbance:.2g} of {results.machine.cores} processors "
             f"busy while {names} had the clock. These times may be too long, and their ratios mean little: measure "

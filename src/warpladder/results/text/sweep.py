@@ -48,7 +48,7 @@ def rows(sweep: Sweep) -> list[tuple[str, str, list[str]]]:
     """
     names = dict.fromkeys(rung.name for results in sweep.tasks for rung in results.timed())
     return [
-        (name, heading, _figures(rung))
+        (name, heading, _figures(results, rung))
         for name in names
         for heading, results in sweep.items()
         for rung in results.rungs
@@ -56,9 +56,9 @@ def rows(sweep: Sweep) -> list[tuple[str, str, list[str]]]:
     ]
 
 
-def _figures(rung: RungResult) -> list[str]:
+def _figures(results: Results, rung: RungResult) -> list[str]:
     rate = "" if rung.timing is None else words.count(rung.timing.samples_per_second)
-    return [words.epoch_time(rung), rate, words.score(rung)]
+    return [words.epoch_time(rung) + "\ndisturbed" * results.is_disturbed(rung), rate, words.score(rung)]
 
 
 def score_name(results: Results) -> str:
