@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,19 +128,17 @@ def climb(
     from ..timing.climb_limit import usual_limit
     from ..train.rung_choice import with_shared
 
-    if options["no_peers"] and ctx.get_parameter_source("peers") is ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"--no-peers contradicts --peers {options['peers']}: leave one of them out", ctx)
-    shared, quick = {name: options.get(name) for name in SHARED}, options["quick"]
+    shared, quick, peers = {name: options.get(name) for name in SHARED}, options["quick"], _peers(ctx, options)
     named, shared = with_ops(None if rung_names is None else _named(rung_names), ops, shared)
     rungs, swept_settings = swept(with_shared(named or [*LADDER, *PEERS], shared), sweeps)
     tasks = tasks_of(swept_settings, net_name, options)
     first = tasks[0].task
     if named is None:
-        chosen = contenders(first.net, first.config, "none" if options["no_peers"] else options["peers"], quick)
+        chosen = contenders(first.net, first.config, peers, quick)
         rungs, _ = swept(with_shared(chosen, shared), sweeps)
     else:
         check_trained(rungs, tasks)
-    is_usual = named is None and options["peers"] != "all" and options["repeats"] is options["budget"] is None
+    is_usual = named is None and peers != "all" and options["repeats"] is options["budget"] is None
     repeats, budget = (2, 0.5) if quick else (5, 1.0)
     given = options["repeats"], options["budget"]
     repeats, budget = (repeats if given[0] is None else given[0]), (budget if given[1] is None else given[1])
@@ -158,6 +157,13 @@ def climb(
         record.end()
     statuses = {rung.status for results in record.tasks for rung in results.rungs}
     return 1 if statuses & {"failed", "refused", "unjudged"} else 0
+
+
+def _peers(ctx: click.Context, options: Mapping[str, Any]) -> str:
+    """Value of --peers, with --no-peers for "none"."""
+    if options["no_peers"] and ctx.get_parameter_source("peers") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"--no-peers contradicts --peers {options['peers']}: leave one of them out", ctx)
+    return "none" if options["no_peers"] else str(options["peers"])
 
 
 def _named(names: str) -> list[Rung]:

@@ -17,7 +17,7 @@ from ...errors import ConfigError, ResultsError, WarpladderError
 from ...errors.arguments import shown
 from ...nets import named
 from ...results.reader import DIRECTION, read
-from .experiments import MACHINE, Experiment, TrainingTask
+from .experiments import Experiment, TrainingTask
 from .expressions import Expression, expressions
 from .kinds.climbs import Climb
 from .kinds.facts import Facts
@@ -30,6 +30,7 @@ from .kinds.submissions import Submission
 from .kinds.svms import Svm
 from .kinds.trainings import Train
 from .kinds.turns import Turns
+from .of_machine import MACHINE
 from .results import Section
 from .shorthand import expanded
 

@@ -18,7 +18,7 @@ from ...files.atomic import write_atomically
 from ...ladder import find
 from ...nets import Net, Shape, named
 from ...nets.file import net_of
-from ...results import Machine, RungResult
+from ...results import RungResult
 from ...results.reader import read
 from ...results.stored import reading
 from ...timing.repeat_command import WHOLE
@@ -255,25 +255,6 @@ class Lacking(Found):
 
     def reason(self, rung: str) -> str:
         return self.why
-
-
-#: Name of the machine's own figures, used as the name of an experiment.
-MACHINE = "machine"
-
-
-@dataclass(frozen=True)
-class OfMachine(Found):
-    """Figures of the machine, by the names of fields of `Machine` and, with the prefix "gpu_", of `Gpu`."""
-
-    machine: Machine
-
-    def value(self, rung: str, measure: str) -> Value | None:
-        owner: Any = self.machine.gpu if measure.startswith("gpu_") else self.machine
-        found = getattr(owner, measure.removeprefix("gpu_"), None)
-        return Value(here=float(found)) if isinstance(found, (int, float)) else None
-
-    def reason(self, rung: str) -> str:
-        return "no GPU is here" if self.machine.gpu is None else ""
 
 
 def no_measure(measure: str, known: Any) -> ConfigError:

@@ -16,8 +16,9 @@ from ...machine import facts as machine
 from ...results import DISTURBED, Machine
 from .claims import Made
 from .definition import Definition
-from .experiments import MACHINE, NOT_QUICK, Bench, Lacking, OfMachine, Watcher
+from .experiments import NOT_QUICK, Bench, Lacking, Watcher
 from .kinds.climbed import Climbed
+from .of_machine import MACHINE, OfMachine
 from .provenance import Provenance
 from .resolve import FAULTS, Measured, sections
 from .results import Reproduction
