@@ -10,6 +10,7 @@ import pytest
 from planted_operations import mixed
 from rounding import rounding
 
+from warpladder import ladder
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.nets import (
@@ -22,6 +23,7 @@ from warpladder.nets import (
     Layer,
     Linear,
     MaxPool2d,
+    MSELoss,
     Net,
     ReLU,
     Residual,
@@ -124,3 +126,11 @@ def test_cases_are_found_in_half_precision(net: Net, batch: int) -> None:
     began = time.thread_time()
     cases = Cases(net, TrainConfig(batch_size=batch), np.random.default_rng(1), None, "bf16")
     assert cases.maker.patience.spent < 30 and time.thread_time() - began < 60
+
+
+def test_a_net_that_ends_in_a_normalised_convolution_is_judged() -> None:
+    """A bias that a normalisation subtracts has a gradient of 0 at zero weights, in every program."""
+    layers = Conv2d(out_channels=2, kernel_size=3), BatchNorm2d()
+    net = Net("ends", (1, 5, 5), layers, MSELoss())
+    verdict = verify(ladder.find("numpy").build, net, TrainConfig(batch_size=8), reach=4)
+    assert verdict.passed, verdict.reason

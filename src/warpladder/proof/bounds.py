@@ -182,7 +182,7 @@ def slope_errors(
     """
     share = share.reshape(-1, *[1] * (out.ndim - 1))
     if isinstance(net.loss, CrossEntropyLoss):
-        p, q = _probabilities(out), losses.wanted(net.loss, target, out.shape[1])
+        p, q = probabilities(out), losses.wanted(net.loss, target, out.shape[1])
         every = q.sum(axis=1, keepdims=True)
         rounding = _roundings(net, out, precision)
         own: np.ndarray | float = ROUNDINGS * precision.roundoff
@@ -229,7 +229,7 @@ def of_probabilities(
     assert isinstance(net.loss, CrossEntropyLoss)
     share = losses.shares(net.loss, y, len(y))
     errors = slope_errors(net, logits, y, precision, share)
-    p, q = _probabilities(logits), losses.wanted(net.loss, y, logits.shape[1])
+    p, q = probabilities(logits), losses.wanted(net.loss, y, logits.shape[1])
     every = q.sum(axis=1, keepdims=True)
     slope = np.abs(p * every - q).sum(axis=1, keepdims=True)
     own = ROUNDINGS * precision.roundoff * every * np.log(p.shape[1] + 1)
@@ -249,7 +249,7 @@ def _of_totals(logits: np.ndarray, precision: Precision) -> np.ndarray:
     return TOTALS * off + OTHERS * precision.roundoff
 
 
-def _probabilities(logits: np.ndarray) -> np.ndarray:
+def probabilities(logits: np.ndarray) -> np.ndarray:
     """Softmax (n, classes) of logits."""
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -17,13 +17,13 @@ from ..nets import Layer, Linear, Net
 from ..nets.params import views
 from ..ops.loss import reference as losses
 from ..trainers.base import State
-from .bias_sums import in_a_row
+from .bias_sums import AT_ONCE, in_a_row
 from .reference import ReferenceTrainer
 from .verdict import distance
 from .witness import Batch
 
 LARGE = 1 << 12  # samples of a batch in which equal terms add up to more than its bound
-MOST = 1 << 22  # terms of a layer, at most: larger layers have samples of more numbers
+MOST = 1 << 24  # terms of a layer that are added, at most
 LEVELS = 4  # of a number in exact data
 
 
@@ -42,13 +42,24 @@ class WeightSums(ReferenceTrainer):
         if isinstance(layer, Linear) and len(given) == 3:
             x, w, dy = given
             assert x is not None and w is not None and dy is not None
-            if len(x) * w.size <= MOST:
-                name = next(name for name, each in self._named.items() if each is w)
-                terms = (dy.astype(self.kind)[:, :, None] * x.astype(self.kind)[:, None, :]).reshape(len(x), -1)
-                nothing, true = np.zeros(terms.shape[1], self.kind), (dy.T @ x).ravel()
-                found = [in_a_row(nothing, each).astype(np.float64) - true for each in (terms, terms[::-1])]
-                self.errors[name] = np.max(np.abs(found), axis=0).reshape(w.shape)
+            name = next(name for name, each in self._named.items() if each is w)
+            every = -(-len(x) * w.size // MOST)  # of many outputs some stand for others
+            errors = self._one_by_one(dy[:, ::every], x)
+            self.errors[name] = np.repeat(errors, every, axis=0)[: len(w)]
         return given
+
+    def _one_by_one(self, dy: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Errors (outputs, inputs) of the sums of dy (n, outputs) times x (n, inputs) over n, in either order."""
+        true, largest = dy.T @ x, np.zeros((dy.shape[1], x.shape[1]))
+        rows = max(1, AT_ONCE // true.size)
+        for step in (1, -1):
+            total, some, others = np.zeros(true.size, self.kind), dy[::step], x[::step]
+            for first in range(0, len(x), rows):
+                here = slice(first, first + rows)
+                terms = some[here].astype(self.kind)[:, :, None] * others[here].astype(self.kind)[:, None, :]
+                total = in_a_row(total, terms.reshape(len(terms), -1))
+            np.maximum(largest, np.abs(total.reshape(true.shape) - true), out=largest)
+        return largest
 
 
 def are_few(net: Net, size: int) -> bool:

@@ -268,13 +268,14 @@ def _takes_halves(net: Net, precision: Precision) -> bool:
 
 
 def nearby(net: Net, state: State, precision: Precision, places: Places | None = None) -> Iterator[Witness]:
-    """Witnesses whose parameters are the next numbers up or down. A sum that cancels shows in them, though one
-    program's roundings of it may cancel as well.
+    """Witnesses whose parameters, but those that are 0, are the next numbers up or down. A sum that cancels shows in
+    them, though one program's roundings of it may cancel as well.
     """
     random, element = np.random.default_rng(0), np.dtype(precision.element)
     for _ in range(NEARBY):
         towards = random.choice(np.array([-np.inf, np.inf], element), state.params.shape)
-        params = np.nextafter(state.params.astype(element), towards)
+        params = state.params.astype(element)
+        np.nextafter(params, towards, out=params, where=params != 0)
         witness = Witness(net, params, precision, places=places)
         witness.set_state(State(params, buffers=state.buffers))
         yield witness

@@ -1,7 +1,8 @@
 """`Crossings`: kinks of a history's steps that rounding may cross, and the gradients on their other side.
 
 If an input of a ReLU is closer to 0 than rounding reaches, one honest program passes its gradient on and another does
-not. Samples of a history cannot be screened for this: its weights move, and with them the inputs.
+not. Samples of a history cannot be screened for this: its weights move, and with them the inputs. Logits of 10^5 are off
+by tenths: next to a tie of two of them the probabilities of two honest programs differ, as at a kink.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...machine.precision import Precision
-from ...nets import RESIDUAL_PARTS, L1Loss, Net
+from ...nets import RESIDUAL_PARTS, BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, Net
 from ...ops.loss import reference as losses
 from ...ops.tables import reference as layers
-from ..bounds import distance_bound, output_bound, products, roundings
+from ..bounds import distance_bound, output_bound, probabilities, products, roundings
 from ..places import Places
 from ..reference import ReferenceTrainer
 
 #: Least share of a tensor's update that a crossing changes for a twin of its own; the tolerance has a quarter of the
 #: smallest update.
 SEEN = 1 / 32
+STEEP = 2.0**-10  # reach of rounding in logits, and change of a probability, from which on twins are asked in each step
 
 
 def differ(reference: ReferenceTrainer, found: np.ndarray, true: np.ndarray, share: float = 1.0) -> bool:
@@ -47,7 +49,7 @@ class Crossings:
         )
         self.limits = {i: distance_bound(precision, roundings(net, i), products(net, i, precision)) for i in kinks}
         self.last = len(net.layers)
-        if isinstance(net.loss, L1Loss):
+        if isinstance(net.loss, L1Loss | CrossEntropyLoss | BCEWithLogitsLoss):
             self.limits[self.last] = output_bound(net, precision)
         self.off = dict.fromkeys(self.limits, 0.0)
 
@@ -56,6 +58,12 @@ class Crossings:
         self.off = {
             i: max(float(np.sqrt(np.mean(np.square(twin[i] - entering[i])))) for twin in of_twins) for i in self.limits
         }
+
+    def is_steep(self, out: np.ndarray) -> bool:
+        """True if rounding reaches so far in logits (n, *out_shape) that probabilities change with it."""
+        if isinstance(self.net.loss, CrossEntropyLoss | BCEWithLogitsLoss):
+            return bool(self.limits[self.last] * np.abs(out).max() > STEEP)
+        return False
 
     def gradient(
         self, reference: ReferenceTrainer, entering: list[np.ndarray], target: np.ndarray, shares: np.ndarray,
@@ -93,8 +101,7 @@ class Crossings:
         size = np.sqrt(np.mean(np.square(a), axis=tuple(range(1, a.ndim)), keepdims=True))
         reach = self.limits[i] * size + self.off[i]
         if i == self.last:
-            off = a - target
-            moved = np.where(np.abs(off) < reach, target - off, a)
+            moved = self._crossed_outputs(a, target, reach)
             return moved if np.any(moved != a) else None
         layer = self.net.layers[i]
         share = np.divide(reach, size, out=np.zeros(size.shape), where=size > 0)
@@ -107,3 +114,20 @@ class Crossings:
         moved = a + np.where(a == 0, 0.0, np.where(is_high, -reach, reach))
         crosses = layers.backward(layer, moved, None, ones)[0] != slope
         return moved if np.any(crosses) else None
+
+    def _crossed_outputs(self, a: np.ndarray, target: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """Outputs (n, *out_shape), moved by reach (n, 1, ...) towards their targets under L1Loss, or towards a tie where
+        that changes a probability by more than STEEP.
+        """
+        if isinstance(self.net.loss, L1Loss):
+            off = a - target
+            return np.where(np.abs(off) < reach, target - off, a)
+        if not np.any(reach > STEEP):
+            return a
+        if isinstance(self.net.loss, CrossEntropyLoss):
+            moved = a + np.where(a == a.max(axis=1, keepdims=True), -reach, reach)
+            change = np.abs(probabilities(moved) - probabilities(a)).max(axis=1, keepdims=True)
+        else:
+            moved = a - np.sign(a) * reach
+            change = np.abs(losses.sigmoid(moved) - losses.sigmoid(a))
+        return np.where(change > STEEP, moved, a)

@@ -58,7 +58,7 @@ class Trajectory:
     """Steps of the reference; as a twin, with rounding errors added.
 
     A twin stays so close to the truth that its gradient's difference changes slowly: the difference is computed in
-    every EVERY-th step, and used until the next one.
+    every EVERY-th step, and used until the next one. Of large logits it is computed in every step.
 
     losses : one for each step; end : parameters after the last step.
     least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
@@ -146,11 +146,13 @@ class Trajectory:
         """Largest difference (steps,) of another trajectory's losses up to each step."""
         return np.asarray(np.maximum.accumulate(np.abs(np.subtract(other.losses, self.losses))))
 
-    def near(self, batch: StepSamples, true: tuple[float, np.ndarray], step: int) -> tuple[float, np.ndarray]:
-        """Loss and gradient of a twin, from the true ones of the same step."""
+    def near(self, batch: StepSamples, true: tuple[float, np.ndarray], is_fresh: bool) -> tuple[float, np.ndarray]:
+        """Loss and gradient of a twin, from the true ones of the same step. is_fresh : True if their difference is
+        computed.
+        """
         if self.rounded is not None or self.is_witness:
             return self.gradients(batch)
-        if step % EVERY == 0:
+        if is_fresh:
             loss, gradient = self.gradients(batch)
             self.off = loss - true[0], gradient - true[1]
         return true[0] + self.off[0], true[1] + self.off[1]
@@ -217,13 +219,14 @@ def train(
             samples = StepSamples(some, all_x[some], y, at, shares)
             found = true.gradients(samples)
             done = number * steps + step
+            is_fresh = done % EVERY == 0 or kinks.is_steep(true.entering[-1])
             near, slight = twins if crossing is true else [*twins, crossing], None
             if not precision.coarse:
                 crossing, slight = _cross(true, crossing, samples, found, (rates[done], least), kinks)
             for twin in twins:
-                loss, gradient = twin.near(samples, found, done)
+                loss, gradient = twin.near(samples, found, is_fresh)
                 twin.step(loss, gradient if slight is None or twin.is_witness else gradient + slight, rates[done])
-            if not precision.coarse and done % EVERY == 0:
+            if not precision.coarse and is_fresh:
                 kinks.measure(true.entering, [twin.entering for twin in near])
             true.step(*found, rates[done])
             way = (true.end - start) * judged
