@@ -144,3 +144,12 @@ def test_a_rate_below_the_smallest_float_changes_nothing() -> None:
         config = TrainConfig(batch_size=3, optimizer=optimizer, schedule=StepDecay(every=0.5, gamma=0.5), epochs=29)
         verdict = verify(find("numpy").build, net, config, seed=52, reach=4)
         assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("loss", [MSELoss(), HuberLoss(0.5)], ids=str)
+def test_one_difference_that_nearly_vanishes_judges_nobody(loss: Loss) -> None:
+    """Its loss is less exact than a batch's: native was refused on three of twelve seeds, two of them here."""
+    net = Net("one", (40,), (Linear(out_features=1),), loss)
+    for seed in (3, 5):
+        verdict = verify(find("native").build, net, TrainConfig(batch_size=1), seed=seed, reach=4)
+        assert verdict.passed, verdict.reason

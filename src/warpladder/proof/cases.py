@@ -19,6 +19,7 @@ from ..machine.precision import Precision, named
 from ..nets import Conv2d, CrossEntropyLoss, ElementLoss, HuberLoss, L1Loss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
+from .bounds import step_bounds
 from .case_maker import BATCH_FLOPS, CaseMaker, NoReferenceStep
 from .extremes import make_extremes
 from .history import ReferenceHistory, make_history
@@ -48,7 +49,8 @@ VISIBLE = 1 / 16  # share of an update that a visible setting changes
 SMALL = {"weight_decay": 0.0, "eps": 1e-30}
 HIGH_RATE = 2.0**40  # rate at which an update is looked for: at a low one a sum with the weight rounds it away
 WEAK = 17, 20  # powers of two by which an update is smaller than its tensor at a low rate
-AROUND = 0.97, 64.0  # the limit of a norm, as a share of it: just reached, and far away
+REACHED, FAR_LIMIT = (5, 12), 64.0  # limits of a norm: below it by 2^-5 to 2^-12 of it, and times it
+CLEAR = 8.0  # bounds of a gradient by which it must be below, unless that is more than 2^-5
 LEAST_RATE = 64.0  # rate at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
@@ -310,8 +312,11 @@ class Cases:
         """Settings of `strong` that clip the first step's norm a little, and not at all; none without clipping."""
         if self.config.clip_norm is None:
             return []
-        norm, config = float(np.linalg.norm(case.steps[0].gradient)), self.strong(case.steps)
-        return [config.but(clip_norm=share * norm) for share in AROUND] if norm > 0 else []
+        step, config = case.steps[0], self.strong(case.steps)
+        norm = float(np.linalg.norm(step.gradient))
+        clear = CLEAR * max(step_bounds(self.net, step.size, self.precision, self.config).values())
+        gap = max(2.0 ** -self.rng.uniform(*REACHED), min(clear, 2.0 ** -REACHED[0]))
+        return [config.but(clip_norm=share * norm) for share in (1 - gap, FAR_LIMIT)] if norm > 0 else []
 
     def weak(self, case: ReferenceCase) -> TrainConfig:
         """Settings with a rate at which the first step's update of a tensor is 2^-17 to 2^-20 of it."""

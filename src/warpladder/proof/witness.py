@@ -18,7 +18,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import BCEWithLogitsLoss, Conv2d, CrossEntropyLoss, Layer, Linear, Net
+from ..nets import BCEWithLogitsLoss, Conv2d, CrossEntropyLoss, ElementLoss, Layer, Linear, Net
 from ..nets.params import views
 from ..ops.linear.array import ArrayLinear
 from ..ops.tables.array import TABLE
@@ -41,8 +41,9 @@ COARSE_RESERVE = 2.0
 #: RESERVE of a gradient whose errors of the format are counted: its tolerance is at least SIGMAS of them.
 COUNTED_RESERVE = 1.5
 
-#: Size of an output from which on the errors of its sum are counted, where the loss takes its exponential.
-LARGE = 8.0
+#: Size of an output from which on the errors of its sum are counted, where the loss takes its exponential; and numbers
+#: of a batch's outputs, at most, of which they are where it takes the difference from a target, which few may meet.
+LARGE, FEW = 8.0, 8
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
@@ -75,22 +76,31 @@ def _of_largest(a: np.ndarray) -> np.ndarray:
 
 class ErringLinear(ArrayLinear):
     """Linear layer whose outputs are off, up or down, by what one accumulator may err: half of the root of the number
-    of its roundings, of half a unit in the last place each.
+    of its roundings, of half a unit in the last place each, of an output or of what its terms add up to if they have
+    random signs.
     """
 
-    seed = 1
+    seed, sign = 1, 1
 
     def forward(self, n: int) -> None:
         super().forward(n)
-        y = self.buffers.y[:n]
-        signs = np.random.default_rng(self.seed).choice(np.array([-1, 1], y.dtype), y.shape)
-        y += signs * np.spacing(np.abs(y)) * y.dtype.type(max(1.0, math.sqrt(self.buffers.x.shape[1]) / 4))
+        t = self.buffers
+        y = t.y[:n]
+        signs = np.random.default_rng(self.seed).choice(np.array([-self.sign, self.sign], y.dtype), y.shape)
+        size = np.maximum(np.abs(y), np.sqrt(np.square(t.x[:n]) @ np.square(t.w).T))
+        y += signs * np.spacing(size) * y.dtype.type(max(1.0, math.sqrt(t.x.shape[1]) / 4))
 
 
 class OtherwiseErringLinear(ErringLinear):
     """ErringLinear with other signs."""
 
     seed = 2
+
+
+class OppositelyErringLinear(ErringLinear):
+    """ErringLinear with the opposite signs."""
+
+    sign = -1
 
 
 class Witness(LayerwiseTrainer):
@@ -153,8 +163,8 @@ def misfit(
     if sums is not None and not beyond:
         beyond = sums.repeated_error(step.gradient, bounds, RESERVE)
     found = [gradient]
-    large = not beyond and updates and _has_large_outputs(net, trainer)
-    for linear in (ErringLinear, OtherwiseErringLinear) if large else ():
+    erring = _erring(net, trainer, step.size) if not beyond and updates else ()
+    for linear in erring:
         loss, gradient = _tried(Witness(net, step.state.params, precision, places=places, linear=linear), dataset)
         found.append(gradient)
         beyond = beyond or _beyond(net, step, loss, found[-1], COUNTED_RESERVE, precision, updates)
@@ -166,11 +176,17 @@ def misfit(
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", found
 
 
-def _has_large_outputs(net: Net, trainer: Witness) -> bool:
-    """True if the errors of an output's sum may show in the loss of the trainer's last batch."""
+def _erring(net: Net, trainer: Witness, size: int) -> tuple[type[ErringLinear], ...]:
+    """Layers of the witnesses that err on purpose where the errors of an output's sum may show in the loss of the
+    trainer's last batch, of `size` samples: large outputs of which it takes the exponential, or few differences from
+    targets, of which one may nearly vanish.
+    """
+    if isinstance(net.loss, ElementLoss) and size * math.prod(net.out_shape) <= FEW:
+        return ErringLinear, OppositelyErringLinear
     if not isinstance(net.loss, CrossEntropyLoss | BCEWithLogitsLoss) or trainer.batch is None:
-        return False
-    return bool(np.any(np.abs(trainer.batch.activations[-1]) > LARGE))
+        return ()
+    is_large = bool(np.any(np.abs(trainer.batch.activations[-1]) > LARGE))
+    return (ErringLinear, OtherwiseErringLinear) if is_large else ()
 
 
 def misfit_in_coarse(

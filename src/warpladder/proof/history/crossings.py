@@ -1,8 +1,8 @@
 """`Crossings`: kinks of a history's steps that rounding may cross, and the gradients on their other side.
 
 If an input of a ReLU is closer to 0 than rounding reaches, one honest program passes its gradient on and another does
-not. Samples of a history cannot be screened for this: its weights move, and with them the inputs. Logits of 10^5 are off
-by tenths: next to a tie of two of them the probabilities of two honest programs differ, as at a kink.
+not. Samples of a history cannot be screened for this: its weights move, and with them the inputs. Logits of 10^5 are
+off by tenths: next to a tie of two of them the probabilities of two honest programs differ, as at a kink.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ..reference import ReferenceTrainer
 #: Least share of a tensor's update that a crossing changes for a twin of its own; the tolerance has a quarter of the
 #: smallest update.
 SEEN = 1 / 32
-STEEP = 2.0**-10  # reach of rounding in logits, and change of a probability, from which on twins are asked in each step
+# reach of rounding in logits, and change of a probability, from which on twins are asked in each step
+STEEP = 2.0**-10
 
 
 def differ(reference: ReferenceTrainer, found: np.ndarray, true: np.ndarray, share: float = 1.0) -> bool:
@@ -116,8 +117,8 @@ class Crossings:
         return moved if np.any(crosses) else None
 
     def _crossed_outputs(self, a: np.ndarray, target: np.ndarray, reach: np.ndarray) -> np.ndarray:
-        """Outputs (n, *out_shape), moved by reach (n, 1, ...) towards their targets under L1Loss, or towards a tie where
-        that changes a probability by more than STEEP.
+        """Outputs (n, *out_shape), moved by reach (n, 1, ...) towards their targets under L1Loss, or towards a tie
+        where that changes a probability by more than STEEP.
         """
         if isinstance(self.net.loss, L1Loss):
             off = a - target
