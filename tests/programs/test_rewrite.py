@@ -6,6 +6,7 @@ import pytest
 
 from warpladder.errors import ConfigError, KernelError
 from warpladder.programs.gpus import GPUS, described, find
+from warpladder.programs.launch_macros import defined, expanded
 from warpladder.programs.rewrite import kernels, program_text
 from warpladder.programs.sources import collected, read
 
@@ -174,3 +175,24 @@ def test_a_size_of_a_sizeof_counts_bytes():
 def test_a_size_counts_elements_if_no_sizeof_leads_to_it(defined, size, is_count):
     out = rewritten(f"{defined}\nvoid f() {{ cudaMemcpy(d, /* , */ h, {size}, cudaMemcpyHostToDevice); }}")
     assert (f"emu::elements({size})" in out) is is_count
+
+
+def test_brackets_of_a_launch_may_be_a_macro():
+    text = """#define ARGS2(grid, block) <<< grid, block >>>
+#define ARGS4(grid, block, s, stream)  \\
+<<< grid, block, s, stream >>>
+#define MORE(grid, ...) <<<grid, __VA_ARGS__>>>
+#define LAUNCH(k, g) k<<<g, 1>>>()
+// ARGS2(1, 2)
+void f() { k ARGS2(dim3(1, 2), 3)(x); s = "ARGS2(1, 2)";
+    k<int> ARGS4(g,
+        b, 0, grid)(x);
+    k MORE(1, 2, 3)(); }
+"""
+    lines = expanded(text, defined([text])).splitlines()
+    assert len(lines) == text.count("\n")
+    assert [line for line in lines[:5] if "<<<" in line] == ["#define LAUNCH(k, g) k<<<g, 1>>>()"]
+    assert lines[5:8] == ["// ARGS2(1, 2)", 'void f() { k <<< dim3(1, 2), 3 >>>(x); s = "ARGS2(1, 2)";',
+                          "    k<int> <<< g, b, 0, grid >>>"]  # fmt: skip
+    assert lines[9] == "    k <<<1, 2, 3>>>(); }"
+    assert expanded(text, {}) is text

@@ -31,6 +31,7 @@ from ..device.emulator.toolchain import (
 from ..device.emulator.whole import is_whole
 from ..errors import KernelError
 from ..machine.cores import cores
+from . import launch_macros
 from .gpus import EmulatedGpu
 from .reasons import MissingHeader, first_error
 from .rewrite import kernels, program_text
@@ -253,13 +254,14 @@ _OWN = re.compile(r"\b(?:void|bool|int|unsigned|long|float|double|size_t|auto|T)
 def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
     """Write the rewritten files into a folder; return the original and the rewritten path of each named file."""
     names = {path: str(place / f"{number}{path.suffix}") for number, path in enumerate(sources.files)}
-    known = kernels([source.text for source in sources.files.values()])
+    texts = [source.text for source in sources.files.values()]
+    known, macros = kernels(texts), launch_macros.defined(texts)
     own = sorted({name for source in sources.files.values() for name in _OWN.findall(bare(source.text))})
     defines = "".join(f"#define {name} emu_own_{name}\n" for name in own)
     more = '#include "texture_references.h"\n' if references(sources) else ""
     named = []
     for path, source in sources.files.items():
-        text = program_text(sources.redirected(source, names), str(path), known)
+        text = program_text(launch_macros.expanded(sources.redirected(source, names), macros), str(path), known)
         start = f'#include "program.h"\n{more}{defines}' if source.is_named and sources.uses_cuda(path) else ""
         once = "#pragma once\n" if re.search(r"^[ \t]*#[ \t]*pragma[ \t]+once", text, re.MULTILINE) else ""
         Path(names[path]).write_text(f'{start}{once}#line 1 "{path}"\n{text}', encoding="utf-8")
