@@ -209,3 +209,39 @@ struct Tap {
 def test_a_variable_of_the_device_in_host_code_is_named(line: str, name: str) -> None:
     assert touched(SYMBOLS) == []
     assert touched(f"{SYMBOLS}int main() {{\n    {line}\n}}\n") == [(name, SYMBOLS.count("\n") + 2)]
+
+
+MANAGED = r"""
+#include <cstdio>
+__managed__ double sums[4];
+static __device__ __managed__ int count = 5;
+__managed__ struct P { int a; float b; } pair{3, 4};
+__device__ int plain[4];
+namespace n { int __managed__ late; }
+__global__ void k() {
+    atomicAdd(&sums[threadIdx.x], 1.0);
+    if (threadIdx.x == 0) count += pair.a, n::late = 9;
+}
+int main(int argc, char**) {
+    double got[4];
+    cudaError_t error = cudaMemset(sums, 0, sizeof sums);
+    k<<<1, 4>>>();
+    error = error ? error : cudaDeviceSynchronize();
+    error = error ? error : cudaMemcpy(got, sums, sizeof sums, cudaMemcpyDeviceToHost);
+    printf("%g %g %d %d %s\n", got[3], sums[0], count, n::late, cudaGetErrorString(error));
+    if (argc > 1) printf("%s\n", cudaGetErrorString(cudaMemset(plain, 0, sizeof plain)));  // wrong
+}
+"""
+
+
+@needs_gcc
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_a_managed_variable_is_the_device_s_by_its_address_too(tmp_path, capfd, mode):
+    path = tmp_path / "managed.cu"
+    path.write_text(MANAGED)
+    outcome = run([path], ProgramOptions(find("H100"), mode))
+    assert (outcome.problems, capfd.readouterr().out) == ((), "1 1 8 9 no error\n")
+    (problem,) = run([path], ProgramOptions(find("H100"), mode), ["wrong"]).problems
+    assert problem.kind == "copy" and "is a variable of the program" in problem.message
+    assert [line for _, line in problem.places] == [MANAGED[: MANAGED.index("// wrong")].count("\n") + 1]

@@ -53,3 +53,15 @@ template <class A, class B> unsigned umax(A a, B b) { return unsigned(a) < unsig
 #include "graph_nodes.h"
 #include "more.h"
 #include "clusters.h"
+
+// Variables with __managed__ stand together: their addresses are the device's too.
+#undef __managed__
+#define __managed__ __attribute__((section("emu_managed")))
+extern "C" {
+extern char __start_emu_managed[] __attribute__((weak, visibility("hidden")));
+extern char __stop_emu_managed[] __attribute__((weak, visibility("hidden")));
+}
+inline const bool emu_managed_noted = [] {
+    if (__start_emu_managed) emu_note_symbol(__start_emu_managed, size_t(__stop_emu_managed - __start_emu_managed));
+    return true;
+}();
