@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from warpladder.device.emulator.toolchain import why_not
 from warpladder.device.nearby import nearby
+from warpladder.errors import KernelError
 from warpladder.programs.build import ProgramOptions
 from warpladder.programs.gpus import find
 from warpladder.programs.run import ProgramOutcome
@@ -172,9 +174,22 @@ def test_a_header_of_the_project_is_found_and_named(tmp_path, run):
     assert "three.h is taken from ../../common/three.h" in outcome.remarks[0].message
     assert run("check", str(path), "--kernel", "k", "--grid", "1", "--block", "32", "--arg", "x=32")[0] == 0
     (path.parent / "more").mkdir()
-    (path.parent / "more" / "three.h").write_text(header)
+    (path.parent / "more" / "three.h").write_text(header + "// another")
     (path.parent / "three").mkdir()
     (path.parent / "three" / "three.h").write_text(header)
     nearby.cache_clear()
     assert nearby("three.h", path) is None
+    (path.parent / "three" / "three.h").write_text(header + "// another")
+    nearby.cache_clear()
+    assert nearby("three.h", path) == path.parent / "more" / "three.h"
     assert nearby("math.h", path) is None
+
+
+@pytest.mark.parametrize(
+    ("hole", "name"), [("FIXME, 1", "FIXME"), ("...", "..."), ("1, 1>>>(0); ...; k<<<1, 1", "...")]
+)
+def test_a_hole_of_an_exercise_is_called_one(tmp_path, hole, name):
+    path = tmp_path / "old.cu"
+    path.write_text(f"__global__ void k(int* x) {{ x[0] = 1; }}\nint main() {{ k<<<{hole}>>>(0); }}\n")
+    with pytest.raises(KernelError, match=f"old.cu:2: {re.escape(name)} stands for what an exercise leaves out"):
+        run_program([path], ProgramOptions(find("T4")))

@@ -17,17 +17,23 @@ _NAME = re.compile(r"[\w.+-]+(?:/[\w.+-]+)*")
 def nearby(name: str, file: Path) -> Path | None:
     """The one header of this name in the nearest folder above a file that has one, or two folders below it.
 
-    None without one, with several, and for a header of the compiler. The search ends at a folder with .git, and comes
-    to no home folder and none at the root of the file system.
+    None without one, with several of other content, and for a header of the compiler. The search ends at a folder with
+    .git, and comes to no home folder and none at the root of the file system.
     """
-    if not _NAME.fullmatch(name) or "." not in name or any((folder / name).is_file() for folder in _SYSTEM):
+    name = re.sub(r"^(?:\.\./)+", "", name)  # from a folder that -I would name
+    if (
+        not _NAME.fullmatch(name)
+        or ".." in name
+        or "." not in name
+        or any((folder / name).is_file() for folder in _SYSTEM)
+    ):
         return None
     for folder in list(file.parents)[:LEVELS]:
         if folder == Path.home() or len(folder.parts) < 3:
             return None
         found = {path.resolve() for below in BELOW for path in folder.glob(f"{below}/{name}" if below else name)}
         if found:
-            return found.pop() if len(found) == 1 else None
+            return min(found) if len({path.read_bytes() for path in found}) == 1 else None
         if (folder / ".git").exists():
             return None
     return None

@@ -60,10 +60,16 @@ _ARGUMENTS = re.compile(
 )
 
 
+#: What stands for a hole of an exercise in a message of the compiler: FIXME, or <<<...>>>(...).
+_HOLE = re.compile(r"['‘](?P<name>FIXME|TODO|FILL_\w+)['’] was not|expected [\w-]+ before ['‘]\.\.\.['’] token")
+
+
 def _unknown(why: str) -> str:
     """The compiler's reason; for a name of OpenGL or CUDA that is not declared, that it is not emulated."""
     if few := _ARGUMENTS.match(why):
         return f"the launch gives ({few['given'].lstrip(', ')}) to a kernel of ({few['takes']})"
+    if hole := _HOLE.match(why):
+        return f"{hole['name'] or '...'} stands for what an exercise leaves out: write it"
     if not re.search("declared|name a type", why):
         return why
     if re.match(r"['‘](?:texture|surface)['’] ", why):

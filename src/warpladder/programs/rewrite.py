@@ -243,6 +243,9 @@ def _launches(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -> s
             raise KernelError(f"{_place(text, match.start(), file)}: cannot read the launch at '<<<'")
         last = closing(plain, called.end() - 1, "()")
         config, arguments = text[match.end() : end - 3], text[called.end() : last - 1]
+        if "..." in (config.strip(), arguments.strip()):
+            place = _place(text, match.start(), file)
+            raise KernelError(f"{place}: ... stands for what an exercise leaves out: write it")
         out += [text[position:start], _call(kernel, config, arguments, known)]
         position = last
     return "".join([*out, text[position:]])
