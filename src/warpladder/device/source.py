@@ -162,6 +162,7 @@ def _expanded(path: Path, text: str, seen: list[Path]) -> str:
 
 def _found(name: str, path: Path) -> Path | None:
     """Header in quotes, or None: it may be one of the compiler's, as many courses write them."""
+    name = name.replace("\\", "/")  # as Windows takes it
     for folder in (path.parent, HEADERS):
         if (folder / name).is_file():
             return (folder / name).resolve()

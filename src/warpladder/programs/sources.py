@@ -77,6 +77,7 @@ class ProgramFiles:
 
     def _found(self, path: Path, name: str, is_quoted: bool) -> Path | None:
         """Path of the program's own file for an include; None for a header of the compiler or of CUDA."""
+        name = name.replace("\\", "/")  # as Windows takes it
         if BUILT_IN.fullmatch(name) or _ALWAYS_HERE.fullmatch(name):
             return None
         for folder in (*((path.parent,) if is_quoted else ()), *self.folders):

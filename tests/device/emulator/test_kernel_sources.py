@@ -20,11 +20,12 @@ __device__ float broken(float x) { return nowhere(x); }
 struct Odd { Missing m; };
 #define CHECKED(x) checked(x)
 class Owner { Missing handle; public: Owner() { CHECKED(handle); } };
+class Held { int handle; public: Held() { CHECKED(handle); } };
 template <class T> __device__ T twice(T x) { return x + x; }
 struct Pair { float a, b; __device__ float sum() const { return a + b; } };
 namespace a {
 __global__ void fill(float* __restrict__ y, const float v = 1) { y[threadIdx.x] = twice(v); }
-__global__ void fill(int* y, int v) { __shared__ int s[4]; s[0] = v; y[threadIdx.x] = std::fmaxf(0, ::fminf(9, 1 + twice(s[0]))); }
+__global__ void fill(int* y, int v) { __shared__ int s[4]; s[0] = v; y[threadIdx.x] = std::fmaxf(0, ::fminf(9, 1 + std::sqrtf(twice(s[0]) * 6))); }
 __global__ void fill(float (*y)[2], const int v[]) { y[0][threadIdx.x] = v[0]; }
 __global__ void fill(const Pair p, float* y) { y[threadIdx.x] = p.sum(); }
 }

@@ -15,8 +15,8 @@ from .rewrite import bare, blank, closing
 
 
 def without_faulty(source: KernelSource, kernel: str, error: KernelError) -> KernelSource | None:
-    """Source without the declarations in which the compiler found errors; None if the kernel itself has one, or an
-    error lies in no declaration. kernel : its definition's name.
+    """Source without the declarations in which the compiler found errors; None if the kernel itself has one, or no
+    error lies in a declaration. kernel : its definition's name.
     """
     messages = error.__cause__
     if not isinstance(messages, CompilerMessages):
@@ -28,9 +28,9 @@ def without_faulty(source: KernelSource, kernel: str, error: KernelError) -> Ker
     for file, line in messages.places():
         for position in _positions(source, file, line):
             found = next((part for part in parts if position in part), None)
-            if found is None and position >= 0 and plain[position] == " ":
-                continue  # in a macro: the line that uses it has an error too, or the next attempt finds one
-            if found is None or found.start in own or own.start in found:
+            if found is None:
+                continue  # in a macro or a header: where it is used is a place too, or the next attempt finds one
+            if found.start in own or own.start in found:
                 return None
             text[found.start : found.stop] = blank(source.text[found.start : found.stop])
     joined = "".join(text)

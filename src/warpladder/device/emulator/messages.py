@@ -9,8 +9,9 @@ class CompilerMessages(Exception):
     """Messages of the compiler, the cause of a `KernelError`."""
 
     def places(self) -> list[tuple[str, int]]:
-        """File and line of each error."""
-        found = re.findall(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: ", str(self), re.MULTILINE)
+        """File and line of each error, and of each use of a macro that leads to one."""
+        what = r"(?:(?:fatal )?error: |note: in expansion of macro)"
+        found = re.findall(rf"^([^:\n]+):(\d+):(?:\d+:)? {what}", str(self), re.MULTILINE)
         return list(dict.fromkeys((file, int(line)) for file, line in found))
 
 

@@ -7,6 +7,11 @@
 
 #include "interface.h"
 
+namespace std {  // which libstdc++ has since GCC 14
+using ::acosf, ::asinf, ::atan2f, ::atanf, ::ceilf, ::cosf, ::coshf, ::expf, ::fabsf, ::floorf, ::fmodf, ::log10f,
+    ::logf, ::powf, ::sinf, ::sinhf, ::sqrtf, ::tanf, ::tanhf;
+}  // namespace std
+
 namespace emu {
 
 // Maximum and minimum as fmaxf and fminf: of a number and a NaN, the number.
