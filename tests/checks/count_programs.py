@@ -8,7 +8,8 @@ those of the repository's test_args.json, as cuda-samples has one, or those of S
 Nothing of a repository is stored but names.
 
 Ran : exit code 0, no fault, and no line of the output that says that the result is wrong. Read : a .cu file that
-compiles whole. Rows of the JSON file that are there are not made again, unless --again matches the program.
+compiles whole. All kernels : files whose kernels all compile, with the host code or without it. Rows of the JSON file
+that are there are not made again, unless --again matches the program.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from warpladder.device.emulator.hostcode import device_code
+from warpladder.device.emulator.module import errors_of
+from warpladder.device.emulator.symbols import refused
 from warpladder.errors import WarpladderError
 from warpladder.programs.build import ProgramOptions, compile_alone
 from warpladder.programs.gpus import find
@@ -84,14 +88,26 @@ def folders_of(repository: Path, files: list[Path]) -> list[Path]:
     return [folder for folder in dict.fromkeys((*wide, *near)) if folder.is_dir()]
 
 
-def reading(path: Path, folders: list[Path]) -> tuple[str, int]:
-    """First refusal of a .cu file that is compiled alone, "" if there is none, and its number of kernels."""
+def reading(path: Path, folders: list[Path]) -> tuple[str, int, str]:
+    """First refusal of a .cu file that is compiled alone, "" if there is none, its number of kernels, and the first
+    refusal of one of its kernels without the host code.
+    """
     count = sum(map(len, kernels([read(path)]).values()))
     try:
         compile_alone(collected((path,), tuple(folders)), ProgramOptions(find("H100")))
     except WarpladderError as error:
-        return " ".join(str(error).split()), count
-    return "", count
+        return " ".join(str(error).split()), count, of_kernels(path)
+    return "", count, ""
+
+
+def of_kernels(path: Path) -> str:
+    """First refusal of a file's kernels as `warpladder check --list` gives it; "" if all of them compile."""
+    try:
+        source = device_code(path)
+        reasons = [*refused(source).values(), *errors_of(source).values()]
+    except WarpladderError as error:
+        reasons = [str(error)]
+    return " ".join(reasons[0].split()) if reasons else ""
 
 
 def limited(seconds: int) -> None:
@@ -130,14 +146,14 @@ def outcome(repository: Path, files: list[Path], given: argparse.Namespace, word
             if path.suffix == ".cu":
                 is_whole = row["outcome"] != "refused" or row["reason"].startswith("kernel ")
                 row["files"][str(path.relative_to(repository))] = (
-                    ("", sum(map(len, kernels([read(path)]).values()))) if is_whole else reading(path, folders)
+                    ("", sum(map(len, kernels([read(path)]).values())), "") if is_whole else reading(path, folders)
                 )
     return row
 
 
 def judged(code: int, printed: str, errors: str) -> dict[str, Any]:
     """Outcome of a program by its exit code, output and stderr."""
-    refused = re.findall(r"^(?:warpladder|Error): (.*)$", errors, re.MULTILINE)
+    said = re.findall(r"^(?:warpladder|Error): (.*)$", errors, re.MULTILINE)
     faults = re.findall(r"^\d+\. .*(?:\n   .*)*", errors, re.MULTILINE)
     lines = [line.strip() for line in printed.splitlines()]
     verdict = next((line for line in reversed(lines) if RIGHT.search(line) or WRONG.search(line)), "")
@@ -145,12 +161,12 @@ def judged(code: int, printed: str, errors: str) -> dict[str, Any]:
     kind = {0: "ran", 99: "faults", LATE: "late", 128 + signal.SIGKILL: "late"}.get(
         code, "crashed" if code > 128 else "code"
     )
-    if code == 2 and refused:
+    if code == 2 and said:
         kind = "refused"
     if kind == "ran" and wrong:
         kind, verdict = "wrong", wrong
     tail = [line for line in errors.splitlines() if line.strip() and not line.startswith("remark")][-1:]
-    reason = refused[-1] if kind == "refused" else "; ".join(faults) or " ".join(tail)
+    reason = said[-1] if kind == "refused" else "; ".join(faults) or " ".join(tail)
     is_one_line = not re.search(r"Traceback|^\S+: (?:fatal )?error:", errors, re.MULTILINE)
     return {
         "outcome": kind, "code": code, "verdict": verdict[:100], "reason": " ".join(reason.split())[:600],
@@ -176,25 +192,26 @@ def alone(repository: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def tables(rows: list[dict[str, Any]]) -> str:
     """Markdown: a row for each repository, then each program, then refusals by construct."""
-    out = ["| repository | .cu files read whole | kernels compiled | programs | " + " | ".join(OUTCOMES) + " |",
-           "| --- " * (len(OUTCOMES) + 4) + "|"]  # fmt: skip
+    out = ["| repository | .cu files read whole | all kernels | kernels compiled | programs | " + " | ".join(OUTCOMES)
+           + " |", "| --- " * (len(OUTCOMES) + 5) + "|"]  # fmt: skip
     for name in dict.fromkeys(row["repository"] for row in rows):
         here = [row for row in rows if row["repository"] == name]
         files = [each for row in here for each in row["files"].values()]
         counts = Counter(row["outcome"] for row in here if row["program"])
-        whole = [count for why, count in files if not why]
-        out.append(f"| {name} | {len(whole)} of {len(files)} | {sum(whole)} of {sum(count for _, count in files)} | "
-                   f"{counts.total()} | " + " | ".join(str(counts[kind]) for kind in OUTCOMES) + " |")  # fmt: skip
+        whole = [count for why, count, _ in files if not why]
+        alone = sum(not of_kernels for *_, of_kernels in files)
+        out.append(f"| {name} | {len(whole)} of {len(files)} | {alone} | {sum(whole)} of "
+                   f"{sum(count for _, count, _ in files)} | {counts.total()} | " + " | ".join(str(counts[kind]) for kind in OUTCOMES) + " |")  # fmt: skip
     out += ["", "| program | read | outcome | its own verdict | first refusal |", "| --- " * 5 + "|"]
     for row in rows:
         if row["program"]:
-            count = f"{sum(not why for why, _ in row['files'].values())}/{len(row['files'])}"
+            count = f"{sum(not why for why, *_ in row['files'].values())}/{len(row['files'])}"
             cells = [row["program"], count, row["outcome"], row["verdict"], row["reason"][:160]]
             out.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     for title, kinds in (("Programs", ("refused",)), ("Files", ())):
         reasons = (
             Counter(construct(row["reason"]) for row in rows if row["outcome"] in kinds) if kinds
-            else Counter(construct(why) for row in rows for why, _ in row["files"].values() if why)
+            else Counter(construct(why) for row in rows for why, *_ in row["files"].values() if why)
         )  # fmt: skip
         out += ["", f"{title} refused:", *(f"{number:4} {reason}" for reason, number in reasons.most_common())]
     return "\n".join(out) + "\n"
