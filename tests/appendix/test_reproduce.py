@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from reproduced_reports import SMALL, WRITTEN, reproduced
 
 from warpladder.appendix.reproduce import Reproducer, Watcher, definition
 from warpladder.appendix.reproduce.definition import parse
+from warpladder.appendix.reproduce.kinds import trainings
 from warpladder.appendix.reproduce.resolve import measure_of, parts_of
 from warpladder.appendix.reproduce.resolve import places as places_of
 from warpladder.appendix.reproduce.results import Reproduction
-from warpladder.errors import ConfigError, ResultsError
+from warpladder.errors import ConfigError, DeviceError, ResultsError
+from warpladder.train import Run, train
 
 
 @pytest.fixture(autouse=True)
@@ -188,3 +193,42 @@ def test_a_first_look_scales_times_and_says_so(tmp_path):
     timing = next(rung for rung in tree["rungs"] if rung["name"] == "loops")["timing"]
     middle = sum(sorted(timing["seconds"])) / 2 / timing["samples"] * timing["epoch_samples"]
     assert loops.values[0].here == pytest.approx(middle * 1437 / 100)
+
+
+CORES = """
+title = "Cores"
+about = "On one core."
+
+[trainings.few]
+net = "softmax"
+data = "digits"
+rungs = ["numpy"]
+cores = 1
+settings = { epochs = 1 }
+
+[[sections]]
+title = "Times"
+
+[[sections.tables]]
+title = "Training"
+heads = ["program"]
+columns = [{ head = "right", unit = "%", measure = "test_accuracy" }]
+rows = [{ label = ["numpy"], here = "few/numpy" }]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system binds no process to cores")
+def test_a_training_keeps_to_its_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def trained(*args: Any, **options: Any) -> Run:
+        seen.append(len(os.sched_getaffinity(0)))
+        return train(*args, **options)
+
+    monkeypatch.setattr(trainings, "train", trained)
+    found = Reproducer(parse(CORES, "s9"), tmp_path / "few", False, None, Watcher()).run()
+    assert seen == [1] and found.sections[0].tables[0].rows[0].values[0].here is not None
+    with pytest.raises(DeviceError, match="9999 cores are wanted"):
+        Reproducer(
+            parse(CORES.replace("cores = 1", "cores = 9999"), "s9"), tmp_path / "many", False, None, Watcher()
+        ).run()

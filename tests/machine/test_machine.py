@@ -4,10 +4,13 @@ import math
 import os
 import platform
 import subprocess
+import sys
+import threading
 
 import processors
 import pytest
 
+from warpladder.errors import DeviceError
 from warpladder.machine import cores as cores_of
 from warpladder.machine import facts as machine
 from warpladder.machine import speed
@@ -132,3 +135,27 @@ def test_a_share_of_more_than_the_cores_adds_none(tmp_path, monkeypatch):
     fake_cgroups(tmp_path, monkeypatch, "0::/\n", cpu_0max="900000 100000")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
     assert cores_of.cores() == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system binds no process to cores")
+def test_threads_that_run_and_processes_that_start_share_a_few_cores():
+    """PyTorch's threads run already, and its loader's workers are processes: both keep to the cores."""
+    before, seen, ready, done = os.sched_getaffinity(0), [], threading.Event(), threading.Event()
+
+    def work():
+        ready.set()
+        done.wait(20)
+        seen.append(os.sched_getaffinity(0))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(20)
+    with cores_of.limited(1):
+        assert cores_of.cores() == 1
+        code = "import os; print(len(os.sched_getaffinity(0)))"
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
+        done.set()
+        thread.join()
+    assert len(seen[0]) == 1 and os.sched_getaffinity(0) == before
+    with pytest.raises(DeviceError, match="9999 cores are wanted, and this process has"), cores_of.limited(9999):
+        pass

@@ -1,11 +1,16 @@
-"""Number of cores that this process may use: its affinity, and the CPU quota of its containers (cgroups)."""
+"""Number of cores that this process may use: its affinity, and the CPU quota of its containers (cgroups); and a limit
+to fewer of them.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from ..errors import DeviceError
 
 CGROUP = Path("/sys/fs/cgroup")  # limits of containers on Linux
 CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # cgroups of this process
@@ -18,6 +23,31 @@ def cores() -> int:
     except AttributeError:  # macOS and Windows bind no process to cores
         count = os.cpu_count() or 1
     return max(1, min(count, math.ceil(min(quota(), count))))
+
+
+@contextmanager
+def limited(number: int) -> Iterator[None]:
+    """Keep all threads of this process, and what they start meanwhile, on this number of cores. Linux only.
+
+    Raises
+    ------
+    DeviceError
+        There are fewer cores, or the system binds no process to cores.
+    """
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
+    if len(before) < number:
+        raise DeviceError(f"{number} cores are wanted, and this process has {len(before) or 'no choice of them'}")
+    _bind(set(sorted(before)[:number]))
+    try:
+        yield
+    finally:
+        _bind(before)
+
+
+def _bind(chosen: set[int]) -> None:
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(int(thread.name), chosen)
 
 
 def quota() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
@@ -13,6 +14,7 @@ from ....config import TrainConfig
 from ....data.dataset import Dataset
 from ....errors import WarpladderError
 from ....ladder import find, is_peer
+from ....machine.cores import limited
 from ....nets import Net
 from ....results import DataFacts, History, NetFacts
 from ....rungs.base import Rung
@@ -34,6 +36,7 @@ class Train(TrainingTask):
     keep_every_epoch : True if the weights of every epoch are stored too.
     times_tests : True if a pass over the test samples is timed after the training.
     initial : rule of the initial weights, as in `TrainConfig`; empty takes the data set's.
+    cores : number of cores that the training and its loaders share; 0 for all of the machine.
     """
 
     kind: ClassVar[str] = "trainings"
@@ -43,11 +46,16 @@ class Train(TrainingTask):
     keep_every_epoch: bool = False
     times_tests: bool = False
     initial: str = ""
+    cores: int = 0
 
     def __post_init__(self) -> None:
         TrainConfig(initial=self.initial or None)
 
     def measure(self, name: str, bench: Bench) -> None:
+        with limited(self.cores) if self.cores else nullcontext():
+            self._train(name, bench)
+
+    def _train(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
         net = bench.net(self.net, data)
         path = file_of(name, bench.folder)
