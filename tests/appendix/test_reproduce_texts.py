@@ -134,6 +134,7 @@ def test_reasons_are_joined_to_a_sentence() -> None:
 def test_verdicts_are_counted() -> None:
     every = [figures().judged(each) for each in (CLAIM, CLAIM, replace(CLAIM, own=1.2), Claim("A.", because="b"))]
     assert counted(every) == "4 claims of the report: 2 hold, 1 holds here only, 1 cannot be judged."
+    assert counted(every[:1], "the reports") == "1 claim of the reports: 1 holds."
 
 
 def test_short_forms_stand_for_what_they_say() -> None:

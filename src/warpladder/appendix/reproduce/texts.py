@@ -118,13 +118,13 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 
-def counted(claims: Sequence[Claim]) -> str:
-    """Sentence with the number of claims of each verdict; empty without claims."""
+def counted(claims: Sequence[Claim], of: str = "the report") -> str:
+    """Sentence with the number of claims of each verdict; empty without claims. of : whose claims they are."""
     if not claims:
         return ""
     number = {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERBS}
     parts = [f"{count} {VERBS[verdict][count != 1]}" for verdict, count in number.items() if count]
-    return f"{len(claims)} claim{'s' * (len(claims) != 1)} of the report: {', '.join(parts)}."
+    return f"{len(claims)} claim{'s' * (len(claims) != 1)} of {of}: {', '.join(parts)}."
 
 
 #: Verbs of each verdict, for one claim and for several.

@@ -53,7 +53,7 @@ def index(entries: Sequence[Entry]) -> str:
         "The experiments of student reports, run again: measured figures stand next to reported ones. "
         "Each report has a page of its own, with all its tables and figures."
     )
-    total = prose(counted(every), "conclusion") if every else ""
+    total = prose(counted(every, "the reports"), "conclusion") if every else ""
     content = note(about + signs) + total + warning * quick + table
     return document("Reports, reproduced", "warpladder, reports reproduced", [("start", "", content)])
 
