@@ -416,23 +416,35 @@ def packed(b: Bench) -> None:
 KINDS = ((2, -14), (2, -126), (1, -126))
 
 
+def step(b: Bench, kind: int, a: np.ndarray, w: np.ndarray, d: np.ndarray) -> Array:
+    """d + a w' by one step of a tensor core."""
+    out = b.put(d)
+    b.send("tensor", f"step<{kind}>", 1, 32, *(b.put(tensor_step.words(x, kind)) for x in (a, w)), out)
+    return out
+
+
 @case
 def steps_are_cut_off(b: Bench) -> None:
     for kind, (side, lowest) in enumerate(KINDS):
         for trial, spread in enumerate((0, 3, 12, 12)):
             a, w, d = tensor_step.drawn(kind, trial, spread)
-            out = b.put(d)
-            b.send(
-                "tensor",
-                f"step<{kind}>",
-                1,
-                32,
-                b.put(tensor_step.words(a, kind)),
-                b.put(tensor_step.words(w, kind)),
-                out,
-            )
-            equal(out, tensor_step.added(d, a, w, lowest))
+            equal(step(b, kind, a, w, d), tensor_step.added(d, a, w, lowest))
             assert a.shape[1] == 8 * side
+
+
+@case
+def rows_of_zeros_add_nothing(b: Bench) -> None:
+    """But -0 becomes 0, and zero times infinity is not a number."""
+    for kind, (_, lowest) in enumerate(KINDS):
+        a, w, d = tensor_step.drawn(kind, 5, 3)
+        a[::3], w[1::4], d[0], d[1], d[3] = 0, 0, -0.0, -0.0, 1e-40
+        for left, right in ((a, w), (0 * a, w), (a, 0 * w)):
+            bits = tensor_step.added(d, left, right, lowest).view(np.uint32)
+            np.testing.assert_array_equal(step(b, kind, left, right, d).download().view(np.uint32), bits)
+        w[0, 0] = np.inf
+        for left in (a, 0 * a):
+            found = step(b, kind, left, w, d).download()
+            assert np.isnan(found[::3, 0]).all() and np.isfinite(found[:, 1:]).all()
 
 
 def every_order(mode: str, run: Callable[[Bench], None]) -> None:

@@ -71,23 +71,29 @@ EMU_WITH_VECTORS static void multiply_group(Block& block, unsigned first, size_t
     int lowest = one.kind == 0 ? -14 : -126;
     std::vector<double> a(ROWS * depth), b(one.columns * depth);
     std::vector<int> ea(a.size()), eb(b.size());
+    std::vector<char> some_a(ROWS), some_b(one.columns);  // by line: 1 if it has a number that is not 0
     bool finite = true;
-    auto fetch = [&](std::vector<double>& to, std::vector<int>& its, const Factor& factor) {
+    auto fetch = [&](std::vector<double>& to, std::vector<int>& its, std::vector<char>& some,
+        const Factor& factor) {
         for (unsigned line = 0, i = 0; i < to.size(); ++line)
             for (unsigned term = 0; term < depth; ++term, ++i) {
                 float x = number(block.shared + factor.at(line, term), one.kind);
                 to[i] = x, its[i] = exponent(x, lowest);
-                finite &= std::isfinite(x);
+                finite &= std::isfinite(x), some[line] |= x != 0;
             }
     };
-    fetch(a, ea, Factor(one.a, one.turned_a, size_of(one)));
-    fetch(b, eb, Factor(one.b, one.turned, size_of(one)));
+    fetch(a, ea, some_a, Factor(one.a, one.turned_a, size_of(one)));
+    fetch(b, eb, some_b, Factor(one.b, one.turned, size_of(one)));
     for (unsigned thread = 0; thread < THREADS; ++thread) {
         const Product& its = block.products[first + thread].begun[step];
         unsigned warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
         for (unsigned i = 0; i < one.columns / 2; ++i) {
             unsigned row = 16 * warp + g + 8 * (i / 2 % 2), column = 8 * (i / 4) + 2 * t + i % 2;
             float before = its.add ? its.d[i] : 0;
+            if (finite && !(some_a[row] && some_b[column])) {
+                its.d[i] = before + 0.0f;  // -0 becomes 0
+                continue;
+            }
             const double *left = &a[row * depth], *right = &b[column * depth];
             if (finite && std::isfinite(before)) {
                 its.d[i] = added(before, left, right, &ea[row * depth], &eb[column * depth], int(depth));

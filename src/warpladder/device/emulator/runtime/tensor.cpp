@@ -48,7 +48,7 @@ template <class L> static void whole_warp(void** payloads, L* (&lanes)[32]) {
             : " have left the kernel"), {{me.file, me.line}});
     }
     for (L* lane : lanes)
-        if (lane->thread->line != me.line || strcmp(lane->thread->file, me.file))
+        if (lane->thread->line != me.line || (lane->thread->file != me.file && strcmp(lane->thread->file, me.file)))
             fail("lane " + std::to_string(lane->thread->linear & 31) + " calls it at {1}",
                 {{me.file, me.line}, {lane->thread->file, lane->thread->line}});
 }
@@ -99,17 +99,35 @@ static inline __attribute__((always_inline)) float added(float c, const double* 
 struct Numbers {
     double value[32][16];
     int exponents[32][16];
-    bool finite = true;
+    bool nonzero[32] = {};  // by row: true if it has a number that is not 0
     void put(unsigned row, unsigned k, float x, int lowest) {
         value[row][k] = x, exponents[row][k] = exponent(x, lowest);
-        finite &= std::isfinite(x);
+        nonzero[row] |= x != 0;
     }
 };
+
+// Largest magnitude of a fragment of so many numbers a lane, as the bits of a float without its sign.
+static inline __attribute__((always_inline)) unsigned largest(Share<float>* const (&lanes)[32], unsigned count,
+    const float* Share<float>::*held) {
+    unsigned most = 0;
+    for (Share<float>* lane : lanes)
+        for (unsigned i = 0; i < count; ++i)
+            most = std::max(most, std::bit_cast<unsigned>((lane->*held)[i]) & 0x7fffffffu);
+    return most;
+}
 
 EMU_WITH_VECTORS static void multiply(void** payloads) {
     Share<float>* lanes[32];
     whole_warp(payloads, lanes);
     const Fragments how = *lanes[0]->how;
+    const unsigned of_a = largest(lanes, how.m * how.k / 32, &Share<float>::a),
+                   of_b = largest(lanes, how.n * how.k / 32, &Share<float>::b), infinite = 0x7f800000u;
+    const bool finite = std::max(of_a, of_b) < infinite;
+    if (finite && std::min(of_a, of_b) == 0) {  // where a tile has no rows, or no columns: nothing is added
+        for (Share<float>* lane : lanes)
+            for (unsigned i = 0; i < how.m * how.n / 32; ++i) lane->d[i] += 0.0f;  // -0 becomes 0
+        return;
+    }
     Numbers a, b;
     // The division of i is the same for all lanes: the inner loop has none.
     auto fill = [&](Numbers& numbers, unsigned rows, const float* Share<float>::*held) {
@@ -121,11 +139,14 @@ EMU_WITH_VECTORS static void multiply(void** payloads) {
     };
     fill(a, how.m, &Share<float>::a);
     fill(b, how.n, &Share<float>::b);
-    bool finite = a.finite && b.finite;
     for (unsigned i = 0; i < how.m * how.n / 32; ++i)
         for (unsigned lane = 0, first = how.row(how.m, 2, 0, i), next = how.column(how.m, 2, 0, i); lane < 32; ++lane) {
             unsigned row = first + lane / 4, column = next + 2 * (lane % 4);
             float& d = lanes[lane]->d[i];
+            if (finite && !(a.nonzero[row] && b.nonzero[column])) {
+                d += 0.0f;
+                continue;
+            }
             for (unsigned k = 0; k < how.k; k += how.step) {
                 const double *left = &a.value[row][k], *right = &b.value[column][k];
                 if (finite && std::isfinite(d)) {
