@@ -131,11 +131,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep the garbage collector from what collection made: a look through it takes a third of a second, each time."""
+    """Keep the garbage collector from what collection made: a look through it takes a third of a second, the first one
+    too.
+    """
     wrong = [f"{test}: by_day names {sorted(names)}, which no test has" for test, names in _unknown.items() if names]
     if wrong and not any("::" in argument for argument in session.config.args):
         raise pytest.UsageError("\n".join(wrong))
-    gc.collect()
     gc.freeze()
     gc.enable()
 
