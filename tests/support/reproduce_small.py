@@ -16,7 +16,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import hurry
 import made_up_sets
+import pytest
 
 from warpladder.appendix.reproduce import NAMES, Reproducer, Watcher, definition
 from warpladder.appendix.reproduce.definition import Definition
@@ -24,6 +26,8 @@ from warpladder.appendix.reproduce.report.files import write_pictures
 from warpladder.appendix.reproduce.report.page import write_page
 from warpladder.appendix.reproduce.results import UNMEASURED, Reproduction
 from warpladder.results import RungResult
+from warpladder.results.report import html
+from warpladder.results.report.figures import svg
 
 TRAIN, TEST = 2_000, 200
 LIMIT = 256  # training samples of an experiment, at most
@@ -105,7 +109,9 @@ def main() -> int:
     parser.add_argument("--keep", type=Path)
     chosen = parser.parse_args()
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
+        hurry.hurried(patch)  # no figure is believed here
+        patch.setattr(html, "picture", svg.picture)  # which hurried climbs leave out
         data = Path(scratch) / "data"
         made_up_sets.write(data, TRAIN, TEST)
         for name in chosen.reports.split(","):
