@@ -80,12 +80,18 @@ def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int) -> 
         return floor.feed(net, n, itemsize, 0)
     if phase == "forward":
         samples = floor.feed(net, n, itemsize, 0).bytes if trainer.plan.built.enters(layers.start) else 0
-        return floor.Floor(floor.forward(net, layers, n).flops, samples)
+        return floor.Floor(floor.forward(net, layers, n).flops - _left_out(trainer, layers), samples)
     if phase == "backward":
         own = floor.update(net, config, layers=stepped.intersection(layers), fused=True)
-        return floor.Floor(floor.backward(net, layers, n).flops + own.flops)
+        return floor.Floor(floor.backward(net, layers, n).flops - _left_out(trainer, layers) + own.flops)
     if phase == "loss":
         return floor.Floor(floor.loss(net, n).flops)
     if phase == "update":
         return floor.Floor(floor.update(net, config, layers=set(range(len(net.layers))) - stepped).flops)
     return floor.Floor()
+
+
+def _left_out(trainer: NativeTrainer, layers: range) -> int:
+    """FLOPs of a step's products with 0 that one of the first layer's two products leaves out."""
+    is_first = trainer.net.first_trained in layers
+    return trainer.batch * (trainer.net.train_flops - trainer.flops()) // 2 if is_first else 0

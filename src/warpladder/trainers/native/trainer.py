@@ -24,13 +24,13 @@ from ..shares import BatchShares
 from .compiler.clocks import Clocks
 from .compiler.machine_code import CompiledFunction, address, entry
 from .compiler.precompile import precompile
-from .compiler.vectors import LANES, TOGETHER
-from .kernels.tile_sizes import KINDS, UPDATED
+from .kernels.tile_sizes import KINDS, SCRATCH
 from .program.barriers import rows_of_thread
-from .program.job import SUMMED, Instruction, StepsJob
+from .program.job import SUMMED, StepsJob
 from .program.memory import LINE, NativeMemory, Pages, padded_bytes
-from .program.operands import GATHERED, OPERATIONS, WITHOUT_LOSS
+from .program.operands import OPERATIONS
 from .program.plan import NativePlan
+from .samples import NO_SAMPLES, are_lists, list_nonzeros, mostly_zeros, rows_for, samples_of, whole_bytes
 from .threads.workers import MANY, Workers
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class NativeTrainer(Trainer):
         self._spans = {"compile": 0.0}
         self._samples: dict[str, np.ndarray] | None = None
         self._shares: BatchShares | None = None
+        self._left_out = 0  # FLOPs of a sample's products with 0, on average
         self._is_general = not net.loss.is_plain
         self._settings = settings(net.loss, math.prod(net.out_shape)).astype(np.float32)
         self._scale = np.float32(1)
@@ -62,11 +63,13 @@ class NativeTrainer(Trainer):
         self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
-    def _plan_for(self, batch: int, has_targets: bool = False, has_shares: bool = False) -> None:
+    def _plan_for(
+        self, batch: int, has_targets: bool = False, has_shares: bool = False, is_listed: bool = False
+    ) -> None:
         """Plan and allocate for this batch size; weights are zero until `set_state`."""
-        plan = NativePlan(self.net, self.config, self.threads, batch, has_targets, has_shares)
+        plan = NativePlan(self.net, self.config, self.threads, batch, has_targets, has_shares, is_listed)
         self.plan = plan
-        self.batch, self.goal = batch, (has_targets, has_shares)
+        self.batch, self.goal = batch, (has_targets, has_shares, is_listed)
         built, sharing, parameters = plan.built, plan.sharing, plan.layout.count + SLACK
         shares = 1 if sharing.together else self.threads
         gradients = shares, built.gradient_count + SLACK
@@ -79,7 +82,7 @@ class NativeTrainer(Trainer):
             "slots": ((len(self.config.optimizer.slots) * parameters,), np.float32),
             "packed": ((built.packed_count + SLACK,), np.float32),
             "offsets": ((self.threads, KINDS * built.offset_count), np.int64),
-            "scratch": ((self.threads, TOGETHER * UPDATED), np.float32),
+            "scratch": ((self.threads, SCRATCH), np.float32),
             "statistics": ((built.statistics_count,), np.float64),
             "buffers": ((self.net.buffer_count,), np.float32),
             "squares": ((self.threads, LINE // 8), np.float64),
@@ -89,8 +92,8 @@ class NativeTrainer(Trainer):
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
         steps = self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64))
         self._memory = NativeMemory(**buffers, **steps, **NO_SAMPLES, **NOTHING)
-        # programs by (True if losses are computed, True if samples are read as bytes)
-        self._programs: dict[tuple[bool, bool], np.ndarray] = {}
+        # programs by (True if losses are computed, True if samples are read as bytes, or as lists)
+        self._programs: dict[tuple[bool, bool, bool], np.ndarray] = {}
         self._loop = 0
 
     def _numbers(self, steps: int, samples: int) -> np.ndarray:
@@ -108,16 +111,38 @@ class NativeTrainer(Trainer):
         check_fit(self.net, dataset, self.config)
         batch = self.config.batch(len(dataset.train_x))
         self._shares = BatchShares.of(self.net.loss, dataset, self.config)
-        goal = dataset.has_targets, self._shares is not None
+        goal = dataset.has_targets, self._shares is not None, mostly_zeros(dataset.train_x)
         if (batch, goal) != (self.batch, self.goal):
             state = self.state()
             self._plan_for(batch, *goal)
             self.set_state(state)
         learnt = goals(self.net, dataset.train_y)
-        self._samples = _samples(dataset.train_x, np.zeros(len(dataset.train_x)) if learnt is None else learnt)
+        samples = samples_of(dataset.train_x, np.zeros(len(dataset.train_x)) if learnt is None else learnt)
+        self._samples, self._left_out = samples, 0
         self._count, self._scale = len(dataset.train_x), np.float32(dataset.scale)
         # a full batch's sums are the same in every order, and fastest in the stored one
         self._all = np.arange(len(dataset.train_x) if batch == len(dataset.train_x) else 0)
+        if self.plan.can_list and goal[-1]:
+            self._list(samples)
+
+    def _list(self, samples: dict[str, np.ndarray]) -> None:
+        """Have the first layer read lists of the samples' numbers other than 0."""
+        one = self._memory._replace(**samples | {"starts": np.empty((1, 1), np.int64)})
+        self._programs_for(one, self.config.has_loss(0))  # compiles all that a step needs at once
+        factors = np.array([self._scale, self._clip], np.float32)
+        nothing = self._of_steps(np.empty((0, NUMBERS), np.float32), self._all)
+
+        def call(**lists: np.ndarray) -> None:
+            table = self._memory._replace(**samples | lists, **nothing, factors=factors).table()
+            self._workers.everywhere(entry(LISTS), self._job(table, np.zeros((self.threads, 1), np.int64), 1))
+
+        node = self.plan.built.nodes[0]
+        lists = list_nonzeros(self.plan.samples.view.channels, self._count, call)
+        zeros = self._count * math.prod(self.net.in_shape) - lists["entries"].size // 2
+        # a Linear layer's products are a multiple of its inputs
+        work = 2 * node.layer.flops(self.net.shapes[node.x]) // math.prod(self.net.in_shape)
+        self._left_out = work * zeros // self._count
+        self._samples = samples | lists
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         self._check(order, first, last)
@@ -166,7 +191,7 @@ class NativeTrainer(Trainer):
         table = memory.table()
         programs = self._programs_for(memory, has_loss)
         if self._clocks is not None:
-            names = [row.operation for row in self._rows(self.plan.rows, memory, has_loss)]
+            names = [row.operation for row in rows_for(self.plan, memory, has_loss)]
             programs = self._clocks.around(programs, names)
         job = self._job(table, programs, terms, mask_key=order.mask_key, position=position)
         self._workers.train(entry(STEPS), job, memory.sync, steps)
@@ -196,7 +221,7 @@ class NativeTrainer(Trainer):
         nothing = self._of_steps(np.empty((0, NUMBERS), np.float32), np.arange(len(x)))
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
         factors = np.array([scale, self._clip], np.float32)
-        memory = self._memory._replace(**_samples(x, None), **nothing, factors=factors, out=out)
+        memory = self._memory._replace(**samples_of(x, None), **nothing, factors=factors, out=out)
         table = memory.table()
         if len(x):
             job = self._job(table, self._programs_for(memory, has_loss=True), 1, len(x))  # reaches no loss
@@ -235,6 +260,9 @@ class NativeTrainer(Trainer):
             counts["data"] = sum(each.nbytes for each in self._samples.values())
         return counts
 
+    def flops(self) -> int:
+        return self.net.train_flops - self._left_out
+
     def spans(self) -> dict[str, float]:
         return dict(self._spans)
 
@@ -251,14 +279,15 @@ class NativeTrainer(Trainer):
 
     def _programs_for(self, memory: NativeMemory, has_loss: bool) -> np.ndarray:
         """Programs with losses or without, (threads, rows * ROW) int64; the first call compiles or loads operations."""
-        kind = has_loss, _whole_bytes(memory)
+        kind = has_loss, whole_bytes(memory), are_lists(memory)
         if kind not in self._programs:
             started = time.perf_counter()
             plan = self.plan
-            rows = self._rows(plan.rows, memory, has_loss)
+            rows = rows_for(plan, memory, has_loss)
             functions = {row.operation: _operation(row.operation) for row in rows}
             loop = self._own_loop()
-            precompile([*functions.values(), STEPS, ROWS, BARRIER, *([loop] if loop else [])])
+            others = [STEPS, ROWS, BARRIER, *([LISTS] if are_lists(memory) else []), *([loop] if loop else [])]
+            precompile([*functions.values(), *others])
             where = {operation: address(function) for operation, function in functions.items()}
             if plan.calls_loop:
                 self._loop = address(loop) if loop else _loop_from_elsewhere(self.config.optimizer)
@@ -269,11 +298,6 @@ class NativeTrainer(Trainer):
             )
             self._spans["compile"] += time.perf_counter() - started
         return self._programs[kind]
-
-    def _rows(self, rows: list[Instruction], memory: NativeMemory, has_loss: bool) -> list[Instruction]:
-        """Rows of a plan, with the operations for these samples, and for steps with losses or without."""
-        others = ({} if has_loss else WITHOUT_LOSS) | ({} if _whole_bytes(memory) else GATHERED)
-        return [row._replace(operation=others.get(row.operation, row.operation)) for row in rows]
 
     def _own_loop(self) -> CompiledFunction | None:
         """Loop of one of the package's optimizers, if an instruction calls it; the cache's key has no others."""
@@ -311,6 +335,7 @@ def _loop_from_elsewhere(optimizer: Optimizer) -> int:
 #: the functions that Python calls
 STEPS = CompiledFunction(f"{__package__}.threads.run", "steps", "entry")
 PREDICTIONS = CompiledFunction(f"{__package__}.threads.run", "predictions", "entry")
+LISTS = CompiledFunction(f"{__package__}.kernels.nonzeros.lists", "list_nonzeros", "entry")
 #: the functions that these call by address
 ROWS = CompiledFunction(f"{__package__}.threads.run", "rows", "rows")
 BARRIER = CompiledFunction(f"{__package__}.threads.barrier", "barrier", "barrier")
@@ -322,27 +347,3 @@ NOTHING: dict[str, np.ndarray] = {
     "shares": np.empty(0, np.float32),
     "out": np.empty((0, 1), np.float32),
 }
-
-#: the memory's samples before `load`
-NO_SAMPLES: dict[str, np.ndarray] = {
-    "u8": np.empty((0, 1), np.uint8),
-    "f32": np.empty((0, 1), np.float32),
-    "labels": np.empty(0, np.int32),
-    "targets": np.empty((0, 1), np.float32),
-}
-
-
-def _whole_bytes(memory: NativeMemory) -> bool:
-    """True if samples are bytes in rows of whole vectors: a first layer with few outputs then reads the data set."""
-    return len(memory.u8) > 0 and memory.u8.shape[1] % LANES == 0
-
-
-def _samples(x: np.ndarray, goal: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Arrays of the memory for these samples, with their labels (samples,) or targets (samples, outputs)."""
-    x = np.ascontiguousarray(x).reshape(len(x), math.prod(x.shape[1:]))
-    pixels = {"u8": x} if x.dtype == np.uint8 else {"f32": x.astype(np.float32, copy=False)}
-    if goal is None:
-        return NO_SAMPLES | pixels
-    if goal.ndim == 2:
-        return NO_SAMPLES | pixels | {"targets": np.ascontiguousarray(goal, np.float32)}
-    return NO_SAMPLES | pixels | {"labels": np.ascontiguousarray(goal, np.int32)}

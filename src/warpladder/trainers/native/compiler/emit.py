@@ -63,8 +63,14 @@ def zeros() -> ir.Constant:
     return ir.Constant(VECTOR, [0.0] * LANES)
 
 
-def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # type: ignore[no-untyped-def]
-    """Open a loop `for index in range(count)` that carries values in registers; returns index, carried, closer."""
+def counted(  # type: ignore[no-untyped-def]
+    builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value], hidden: bool = False
+):  # fmt: skip
+    """Open a loop `for index in range(count)` that carries values in registers; returns index, carried, closer.
+
+    hidden : True if LLVM must not know how often the loop runs: it then leaves a short loop as it is, and does not
+    unroll it, which takes a second loop for what is left, and so a second jump that is predicted wrongly.
+    """
     before = builder.block
     head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
@@ -78,15 +84,16 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
         carried.append(phi)
     builder.cbranch(builder.icmp_signed("<", index, count), body, after)
     builder.position_at_end(body)
+    here = opaque(builder, index) if hidden else index
 
     def close(values: list[ir.Value]) -> None:
-        index.add_incoming(builder.add(index, I64(1)), builder.block)
+        index.add_incoming(builder.add(here, I64(1)), builder.block)
         for phi, value in zip(carried, values, strict=True):
             phi.add_incoming(value, builder.block)
         builder.branch(head)
         builder.position_at_end(after)
 
-    return index, carried, close
+    return here, carried, close
 
 
 def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:

@@ -55,7 +55,7 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
     if at.has_bias:
         operands = BiasGradientOperands(dy.samples_as_pixels(), 1, at.bias, padded(at.outputs))
         rows.emit("backward", "bias_gradient", operands)
-    if rows.sharing.steps_weights != SEPARATE:
+    if rows.steps_of(node) != SEPARATE:
         rows.update("backward", at.bias, at.stop)
         rows.stepped[node.index] = at.weight, at.stop
 
@@ -68,7 +68,7 @@ def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> None:
     views = x.samples_as_pixels(), dy.samples_as_pixels()
     tiles, panels = -(-at.inputs // ROWS), at.outputs // WIDTH
     # the thread that multiplies by weights also steps them, so that they stay in its cache
-    by_panel, steps = rows.by_panel(panels), rows.sharing.steps_weights
+    by_panel, steps = rows.by_panel(panels), rows.steps_of(node)
     if steps == BY_LOOP:
         rows.emit("backward", "weight_step", WeightStepOperands(*views, at.weight, tiles, panels, by_panel))
     else:
@@ -80,7 +80,7 @@ def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> None:
 
 def _few_outputs_gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> None:
     x, dx, dy = rows.values[node.x], rows.value_gradients.get(node.x), rows.value_gradients[node.y]
-    panels, steps = at.inputs // WIDTH, rows.sharing.steps_weights
+    panels, steps = at.inputs // WIDTH, rows.steps_of(node)
     weights = at.weight, at.inputs, at.outputs
     if dx is not None:
         # the previous layer is divided by the same panels: only the thread that writes a panel reads it

@@ -40,6 +40,8 @@ class NativeMemory(NamedTuple):
     correct: np.ndarray  # (threads, steps) int64
     u8: np.ndarray  # (samples, features) uint8
     f32: np.ndarray  # (samples, features) float32
+    starts: np.ndarray  # (samples, blocks + 1) int64: first entry of each block of a sample's list, and of the next one
+    entries: np.ndarray  # (2 * entries,) int32: place of an entry in a block of weights, and the bits of its float32
     labels: np.ndarray  # (samples,) int32
     targets: np.ndarray  # (samples, outputs) float32
     indices: np.ndarray  # (samples of all steps,) int64
@@ -62,12 +64,13 @@ class NativeMemory(NamedTuple):
 #: the type of each array's elements
 TYPES: dict[str, type] = dict.fromkeys(NativeMemory._fields, np.float32) | {
     "argmax": np.int32, "offsets": np.int64, "statistics": np.float64, "squares": np.float64, "sync": np.int64,
-    "loss": np.float64, "correct": np.int64, "u8": np.uint8, "labels": np.int32, "indices": np.int64,
+    "loss": np.float64, "correct": np.int64, "u8": np.uint8, "starts": np.int64,
+    "entries": np.int32, "labels": np.int32, "indices": np.int64,
 }  # fmt: skip
 
 # an array's number in the table, for compiled code
 (ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, STATISTICS, BUFFERS, SQUARES,
- SYNC, NUMBERS, LOSS, CORRECT, U8, F32, LABELS, TARGETS, INDICES, FACTORS, SHARES,
+ SYNC, NUMBERS, LOSS, CORRECT, U8, F32, STARTS, ENTRIES, LABELS, TARGETS, INDICES, FACTORS, SHARES,
  SETTINGS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
 
 LARGE = 2 << 20  # bytes of a large page on x86-64 and on arm64 with 4 KB base pages

@@ -45,6 +45,7 @@ OPERATIONS = {
         "update": ("sgd", "optimizer_loop"),
         "gradient_norm": ("sum_squares", "scale_gradients"),
         "fused_update": ("weight_step",),
+        "nonzeros.products": ("nonzero_product", "nonzero_weight_gradient", "nonzero_weight_step", "request_nonzeros"),
     }.items()
     for operation in operations
 }

@@ -31,6 +31,15 @@ ROWS: dict[type, tuple[Callable[[RowBuilder, FusedLayer], None], Callable[[RowBu
 }
 OTHER_ROWS = (layer_rows.forward, layer_rows.backward)
 
+#: the operation that takes the place of one that reads samples, if these are lists
+LISTS = {
+    "gather_rows": "request_nonzeros",
+    "convolve": "nonzero_product",
+    "multiply": "nonzero_product",
+    "weight_gradient": "nonzero_weight_gradient",
+    "weight_step": "nonzero_weight_step",
+}
+
 
 class NativePlan:
     """Program of a net for `threads` threads and batches of `batch` samples.
@@ -38,12 +47,13 @@ class NativePlan:
     rows, sections : the instructions, and the first and last row of each section.
     built : tensors and sizes of the buffers, see `RowBuilder`.
     has_targets, has_shares : as in `RowBuilder`. sharing : how threads share the work.
+    is_listed : True if most numbers of the samples are 0.
     samples, out : the net's input and its output, as tensors.
     """
 
     def __init__(
         self, net: Net, config: TrainConfig, threads: int, batch: int, has_targets: bool = False,
-        has_shares: bool = False,
+        has_shares: bool = False, is_listed: bool = False,
     ) -> None:  # fmt: skip
         self.layout, goal = WeightLayout(net), (has_targets, has_shares)
         work = net.train_flops * batch / net.param_count
@@ -52,18 +62,39 @@ class NativePlan:
         # optimizers other than SGD have their own loop
         update = "sgd" if type(config.optimizer) is SGD else "optimizer_loop"
         self.sharing = WorkSharing(together, batch, SEPARATE, update, config.clip_norm)
+        plain = type(config.optimizer) is SGD and not config.optimizer.slots
+        fused = IN_REGISTERS if plain else BY_LOOP
         if together:
             if batch <= CHUNK and config.clip_norm is None:  # a Linear layer's gradient then never reaches memory
-                plain = type(config.optimizer) is SGD and not config.optimizer.slots
-                self.sharing = self.sharing._replace(steps_weights=IN_REGISTERS if plain else BY_LOOP)
+                self.sharing = self.sharing._replace(steps_weights=fused, steps_first=fused)
         else:
             floats = _built(net, self.layout, threads, self.sharing._replace(block=1), *goal).arena.size
             self.sharing = self.sharing._replace(block=block_size(floats, self.layout.count, -(-batch // threads)))
+        self._build(net, threads, goal)
+        if is_listed and self.can_list and together and config.clip_norm is None:
+            # so does the first layer's, which is summed block by block, however long the batch is
+            self.sharing = self.sharing._replace(steps_first=fused)
+            self._build(net, threads, goal)
+
+    def _build(self, net: Net, threads: int, goal: tuple[bool, bool]) -> None:
+        """Set `built`, `samples`, `out`, `rows` and `sections`."""
         self.built = _built(net, self.layout, threads, self.sharing, *goal)
         self.samples, self.out = self.built.values[self.built.enter], self.built.values[self.built.nodes[-1].y]
         rows, self.sections = self.built.finished()
         flags = barriers(rows, self.sections, self.samples)
         self.rows = [row._replace(barrier=flag) for row, flag in zip(rows, flags, strict=True)]
+
+    @property
+    def of_samples(self) -> tuple[int, ...]:
+        """Numbers of the rows that write or read the samples' tensor."""
+        views = self.samples.view, self.samples.samples_as_pixels()
+        return tuple(at for at, row in enumerate(self.rows) if any(each in views for each in row.operands))
+
+    @property
+    def can_list(self) -> bool:
+        """True if a wide Linear layer is the only one that reads the samples: it can read lists."""
+        read = [self.rows[at].operation for at in self.of_samples]
+        return len(read) == 3 and all(operation in LISTS for operation in read)
 
     @property
     def calls_loop(self) -> bool:

@@ -33,6 +33,7 @@ class WorkSharing(NamedTuple):
     block : samples that pass the layers together. steps_weights : SEPARATE, IN_REGISTERS or BY_LOOP.
     update : the update's operation: "sgd", or "optimizer_loop" for an optimizer with a loop.
     clip_norm : L2 norm to which all gradients are scaled before the update, or None.
+    steps_first : as steps_weights, for the first layer.
     """
 
     together: bool
@@ -40,6 +41,7 @@ class WorkSharing(NamedTuple):
     steps_weights: int
     update: str
     clip_norm: float | None = None
+    steps_first: int = SEPARATE
 
 
 class RowBuilder:
@@ -99,6 +101,10 @@ class RowBuilder:
     def node_of(self, index: int) -> FusedLayer:
         """Node of layer `index`, which is a node of its own, or ends in a fused ReLU."""
         return next(node for node in self.nodes if node.index == index)
+
+    def steps_of(self, node: FusedLayer) -> int:
+        """Where a Linear layer's weights are stepped: SEPARATE, IN_REGISTERS or BY_LOOP."""
+        return self.sharing.steps_first if node.x == self.enter else self.sharing.steps_weights
 
     def by_panel(self, panels: int) -> bool:
         """True if threads divide a Linear layer's gradients by panels: all have equally many, at least a tile's."""
