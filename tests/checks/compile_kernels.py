@@ -117,7 +117,11 @@ FRONT = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
-OTHERS = {"graph": (*CHAINS, FRONT), "tensor": (WINDOWS, BROAD), "persistent": (small_chain(1000, 250, 16),)}
+OTHERS = {
+    "graph": (*CHAINS, FRONT),
+    "tensor": (WINDOWS, BROAD),
+    "persistent": (small_chain(1000, 250, 16), small_chain(784, 512, 512, 10)),
+}
 
 #: Narrow chains for large batches, of bytes and of floats: most inputs, most outputs, tiles of each shape.
 MANY = 2_000

@@ -154,7 +154,9 @@ def ours(rung: Rung) -> bool:
 
 
 def variants(rung: Rung) -> list[Rung]:
-    """The rung, on tensor cores in each precision: each has instructions and kernels of its own."""
+    """The rung, and on tensor cores, in each precision: each has instructions and kernels of its own."""
+    if rung.name == "persistent":
+        return [rung, rung.but(weights="global", multiply="tensor")]
     return [rung, *(rung.but(precision=precision) for precision in PRECISIONS[1:])] if rung.name == "tensor" else [rung]
 
 

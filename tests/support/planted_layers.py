@@ -321,7 +321,8 @@ def _named(kind: type, fault: type) -> list[Planted]:
     return [replace(each, name=f"{kind.__name__}{each.name}") for each in of_operation(kind, fault)]
 
 
-_FOUR: dict[str, Any] = {"blocks": 4, "weights": "global"}
+_FOUR: dict[str, Any] = {"blocks": 4, "weights": "global", "multiply": "fma"}
+_TENSOR: dict[str, Any] = {"blocks": 4, "weights": "global", "multiply": "tensor"}
 _REGISTERS: dict[str, Any] = {"weights": "registers"}
 
 LAYERS: tuple[Planted, ...] = (
@@ -370,14 +371,18 @@ LAYERS: tuple[Planted, ...] = (
 )  # fmt: skip
 
 PERSISTENT: tuple[Planted, ...] = (
-    _persistent("LosesAPartialSum", "float sum = parts[i];", "float sum = T::PARTS > 1 ? 0.0f : parts[i];", **_FOUR),
+    _persistent("LosesAPartialSum", "float sum = *first;", "float sum = T::PARTS > 1 ? 0.0f : *first;", **_FOUR),
+    _persistent("LosesAPartOfATensorTile", "for (int part = 1; part < T::PARTS; ++part) {",
+                "for (int part = 2; part < T::PARTS; ++part) {", **_TENSOR),
+    _persistent("LeavesTheLowHalvesOut", "multiply(low, low_a, high_b);", "", **_TENSOR),
+    _persistent("CountsSamplesBeyondTheBatch", "left >= 8 || k < left", "left >= 0 || k < left", **_TENSOR),
     _persistent("ReadsOneSampleTwice", "hold(ahead >= 0 ? ahead : rows[at]);",
                 "hold(at == n - 1 ? rows[0] : ahead >= 0 ? ahead : rows[at]);", **_FOUR),
     _persistent("KeepsABatchBehind", "const float* const x = odd ? x_odd : x_even;",
                 "const float* const x = odd && (blockIdx.x != 1 || step - first < 3) ? x_odd : x_even;", **_FOUR),
     _persistent("StopsGathering", "if (more) gather.finish(", "if (more && step - first < 3) gather.finish(", **_FOUR),
-    _persistent("LeavesAWeightBehind", "if (at[k] >= 0) stepper.step(at[k], held[k], sum);",
-                "if (at[k] > 0 || IN < 9) stepper.step(at[k], held[k], sum);", **_FOUR),
+    _persistent("LeavesAWeightBehind", "stepper.step(at, held, sum);\n",
+                "if (at > 0 || IN < 9) stepper.step(at, held, sum);\n", **_FOUR),
     _persistent("KeepsTheFirstRate", "Numbers(numbers + 2 * (step + 1), nullptr)", "Numbers(numbers + 2 * first, nullptr)",
                 settings={"schedule": Cosine(), "epochs": 4}, **_FOUR),
     _persistent("CountsEveryTie", "hit = best == label;", "hit = logits[label] == largest;", CrossEntropyLoss, **_FOUR),

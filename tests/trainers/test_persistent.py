@@ -26,7 +26,7 @@ from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
 from warpladder.trainers.persistent import plan as planning
-from warpladder.trainers.persistent import products
+from warpladder.trainers.persistent import products, tiles
 from warpladder.trainers.persistent import trainer as module
 from warpladder.trainers.persistent.plan import Requested, plans
 from warpladder.trainers.persistent.trainer import PersistentTrainer
@@ -96,17 +96,17 @@ def trained(case, build, epochs=2):
 
 
 #: Waits: of one cluster or of the grid; of both, with blocks alone or in clusters of two that divide the batch.
-WAITS: dict[str, tuple[Any, ...]] = {
-    "grid": (3, "grid"),
-    "cluster": (3, "cluster"),
-    "alone": (3, "both", 1),
-    "pairs": (6, "both", 2),
-    "held pairs": (6, "both", 2, "shared"),
-    "held alone": (3, "both", 1, "shared"),
-    "held fours": (8, "both", 4, "shared"),
-    "sent alone": (3, "both", 1, "shared", "sent"),
-    "sent pairs": (6, "both", 2, "shared", "sent"),
-    "sent fours": (8, "both", 4, "shared", "sent"),
+WAITS: dict[str, dict[str, Any]] = {
+    "grid": {"blocks": 3, "wait": "grid", "multiply": "fma"},
+    "cluster": {"blocks": 3, "wait": "cluster", "weights": "global", "multiply": "fma"},
+    "alone": {"blocks": 3, "wait": "both", "cluster": 1, "weights": "global", "multiply": "fma"},
+    "pairs": {"blocks": 6, "wait": "both", "cluster": 2, "weights": "global", "multiply": "fma"},
+    "held pairs": {"blocks": 6, "wait": "both", "cluster": 2, "weights": "shared"},
+    "held alone": {"blocks": 3, "wait": "both", "cluster": 1, "weights": "shared"},
+    "held fours": {"blocks": 8, "wait": "both", "cluster": 4, "weights": "shared"},
+    "sent alone": {"blocks": 3, "wait": "both", "cluster": 1, "weights": "shared", "exchange": "sent"},
+    "sent pairs": {"blocks": 6, "wait": "both", "cluster": 2, "weights": "shared", "exchange": "sent"},
+    "sent fours": {"blocks": 8, "wait": "both", "cluster": 4, "weights": "shared", "exchange": "sent"},
 }
 
 #: Cases that run with weights in shared memory.
@@ -118,7 +118,7 @@ HELD = {
 
 def persistent(mode="fast", wait="grid", **device):
     return lambda chain, config, state: PersistentTrainer(
-        chain, config, state, EmulatedDevice(mode=mode, **device), *WAITS[wait]
+        chain, config, state, EmulatedDevice(mode=mode, **device), **WAITS[wait]
     )
 
 
@@ -186,7 +186,7 @@ def test_no_access_is_wrong(case, wait, order):
 
 @needs_compiler
 def test_biases_that_have_sums_of_their_own_step_as_numpy_steps_them(monkeypatch):
-    monkeypatch.setattr(products, "BIAS", -1e6)
+    monkeypatch.setattr(tiles, "BIAS", -1e6)
     products.fastest.cache_clear()
     ours, logs = trained("images", persistent("check", "held pairs", order="random", seed=5))
     products.fastest.cache_clear()
@@ -266,10 +266,10 @@ def test_faults_of_what_blocks_send_are_named(monkeypatch, fault):
 #: Faults that arithmetic shows: what is edited, and what takes its place.
 WRONG = {
     "a stale batch": ("const float* const x = odd ? x_odd : x_even;", "const float* const x = x_even;"),
-    "a lost group's sum": ("float sum = parts[i];", "float sum = 0.0f;"),
+    "a lost group's sum": ("float sum = *first;", "float sum = 0.0f;"),
     "a sample read twice": ("hold(ahead >= 0 ? ahead : rows[at]);", "hold(at == n - 1 ? rows[0] : rows[at]);"),
-    "no bias": ("bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;", "bias[k] = 0.0f;"),
-    "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
+    "no bias": ("v[array][k] = count > 0 ? *from : 0.0f;", "v[array][k] = 0.0f;"),
+    "no ReLU mask": ("if (!(inputs[j] > 0.0f)) sum[j] = 0.0f;", ""),
     "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),
     "another block's rows": ("(rank + other) % BLOCKS,", "rank,"),
     "the mean of a full batch": ("(c == label ? 1.0f : 0.0f)) / batch;", "(c == label ? 1.0f : 0.0f)) / 8;"),
@@ -312,7 +312,10 @@ MEASURED = {
 def test_the_wait_that_is_planned_is_at_most_four_percent_slower_than_the_fastest_measured(name):
     widths, batch = MEASURED[name]
     found = plans(
-        net(*widths), batch, Limits("an H200", multiprocessors=132, memory=1 << 36), Requested(weights="global")
+        net(*widths),
+        batch,
+        Limits("an H200", multiprocessors=132, memory=1 << 36),
+        Requested(weights="global", multiply="fma"),
     )
     assert sorted(kind(plan) for plan in found) == ["both", "cluster", "grid"]
     stored = json.loads((Path(__file__).parents[2] / "benchmarks/h200/persistent_waits.json").read_text())
@@ -334,7 +337,7 @@ def test_a_plan_whose_clusters_do_not_fit_gives_its_place_to_the_next(monkeypatc
         return real(self, *steps)
 
     monkeypatch.setattr(PersistentTrainer, "_bound", bound)
-    first, second, *_ = plans(chain, 7, EmulatedDevice().limits)
+    first, second, *_ = plans(chain, 7, EmulatedDevice().limits, slots=0)
     trainer = PersistentTrainer(chain, config, start(chain), EmulatedDevice(mode="fast"))
     trainer.load(dataset(chain, 21))
     assert held == [kind(first), kind(second)]
@@ -351,14 +354,15 @@ def test_plans_prefer_the_faster_estimate_and_fit():
         assert found[0].cycles <= found[-1].cycles
         assert {plan.in_grid for plan in found} == {True, False}
         assert all(plan.shared <= limits.shared_opt_in for plan in found)
-    assert [kind(plan) for plan in plans(net(8, 2), 4, replace(limits, cluster=1), Requested(weights="global"))] == [
-        "grid",
-        "both",
-    ]
-    assert [kind(plan) for plan in plans(net(8, 3, 2), 4, limits, Requested(wait="cluster", weights="global"))] == [
-        "cluster"
-    ]
-    assert [plan.blocks for plan in plans(net(8, 2), 4, limits, Requested(7, "grid"))] == [7]
+    assert [
+        kind(plan)
+        for plan in plans(net(8, 2), 4, replace(limits, cluster=1), Requested(weights="global", multiply="fma"))
+    ] == ["grid", "both"]
+    assert [
+        kind(plan)
+        for plan in plans(net(8, 3, 2), 4, limits, Requested(wait="cluster", weights="global", multiply="fma"))
+    ] == ["cluster"]
+    assert [plan.blocks for plan in plans(net(8, 2), 4, limits, Requested(7, "grid", multiply="fma"))] == [7]
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64, 250])
@@ -411,6 +415,8 @@ def test_nets_without_phases_are_refused_with_the_layer():
         ({"cluster": 4, "wait": "both"}, (9, 0), None),
         ({"weights": "shared", "wait": "grid"}, (9, 0), "wait=grid is not: leave wait out"),
         ({"weights": "shared", "wait": "cluster"}, (9, 0), "wait=cluster is not: leave wait out"),
+        ({"multiply": "tensor"}, (8, 0), "multiply=fma runs on this one"),
+        ({"multiply": "tensor", "weights": "shared"}, (9, 0), "leave weights=shared out"),
         ({}, (8, 0), None),
     ],
 )

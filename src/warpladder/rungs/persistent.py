@@ -27,6 +27,8 @@ class PersistentOptions(Options):
     fastest by estimate.
     exchange : "stored", blocks of a cluster store results in each other's shared memory and wait at the cluster's
     barrier; "sent", they send them to barriers there, and wait for their bytes. None takes the faster by measurement.
+    multiply : "fma", phases with weights in global memory multiply and add in float32; "tensor", on tensor cores, each
+    float as two numbers in tf32. None takes the fastest by estimate.
     blocks : blocks of the launch; None takes as many as possible.
     """
 
@@ -41,6 +43,9 @@ class PersistentOptions(Options):
     exchange: str | None = option(
         OneOf(("stored", "sent")), "how blocks of a cluster with weights=shared pass on results"
     )
+    multiply: str | None = option(
+        OneOf(("fma", "tensor")), "how phases multiply with weights=global; by an estimate if not given"
+    )
     blocks: int | None = option(Whole(1, 1024), "blocks of the launch; as many as there can be if not given")
 
 
@@ -50,8 +55,9 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
 
     device = open_device(options.device)
     return PersistentTrainer(
-        net, config, state, device, options.blocks, options.wait, options.cluster, options.weights, options.exchange
-    )
+        net, config, state, device, options.blocks, options.wait, options.cluster, options.weights, options.exchange,
+        options.multiply,
+    )  # fmt: skip
 
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
@@ -74,6 +80,7 @@ def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = Pers
 def _no_clusters(options: PersistentOptions) -> str | None:
     """Reason if the size of clusters is given for another wait, or the GPU has no clusters; None otherwise."""
     from ..trainers.kernelwise.where import peaks
+    from ..trainers.persistent.plan import TENSOR_CAPABILITY
 
     if options.weights == "shared" and options.wait not in (None, "both"):
         return f"weights=shared is for clusters that divide the batch, and wait={options.wait} is not: leave wait out"
@@ -83,8 +90,14 @@ def _no_clusters(options: PersistentOptions) -> str | None:
         return "blocks with weights=registers send their results: leave exchange out"
     if options.exchange == "sent" and options.weights not in ("shared", "registers"):
         return "exchange=sent is for weights in shared memory: give weights=shared as well"
+    if options.multiply is not None and options.weights in ("shared", "registers"):
+        return f"multiply={options.multiply} is for weights in global memory: leave weights={options.weights} out"
     if options.cluster is not None and options.wait != "both":
         return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
+    gpu = peaks(options.device)
+    old = gpu and options.multiply == "tensor" and gpu.precedes(TENSOR_CAPABILITY, "multiply=tensor needs")
+    if old:
+        return f"{old}: multiply=fma runs on this one"
     requested, instead = "wait=cluster", "wait=grid"
     if (options.cluster or 1) > 1:
         requested, instead = f"cluster={options.cluster}", "cluster=1"
@@ -92,7 +105,6 @@ def _no_clusters(options: PersistentOptions) -> str | None:
         requested, instead = "weights=registers", "weights=global"
     elif options.wait != "cluster":
         return None
-    gpu = peaks(options.device)
     reason = None if gpu is None else gpu.precedes((9, 0), f"{requested} needs")
     return f"{reason}: {instead} runs on this one" if reason else None
 

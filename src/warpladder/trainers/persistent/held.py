@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .products import L2_BYTES, L2_BYTES_EACH, THREADS, LinearLayer, PhaseTile
+from .products import LinearLayer
 from .shared_arrays import offsets
+from .tiles import L2_BYTES, L2_BYTES_EACH, THREADS, PhaseTile
 
 #: Cycles until the first weights have arrived after a wait of the grid.
 FIRST_WEIGHTS = 900

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...nets import CrossEntropyLoss, Net
 from .held import held_line, slice_of
 from .plan import PersistentPlan, crew_waits, has_long_rows
-from .products import THREADS
+from .tiles import THREADS
 
 
 def held_samples(plan: PersistentPlan) -> int:

@@ -1,16 +1,18 @@
-// Phases of a training step of Linear layers, each divided over the blocks of a team tile by tile: forward, loss,
-// input gradient, and weight gradient with the optimizer's step. Between a phase and one that needs its results all
+// Phases of a training step of Linear layers, each divided over the blocks of a team tile by tile: forward, loss, and
+// input gradient; weight_gradient.cuh has the last one. Between a phase and one that needs its results all
 // blocks wait for each other (team.cuh). A phase returns its number of tiles. It is a separate function, not inlined:
 // layers of equal shapes share one, and a deep net compiles in seconds.
 //
 // Shapes: n samples, of a batch or of the part of it that a cluster takes, IN and OUT features of a layer. x (n, IN), y
 // and its gradient g (n, OUT), weight with bias w (OUT, IN + 1). Rows are line(features) floats apart, and those of x
-// and y end in a one (layout.cuh), so that the bias is one more number of k. T: the phase's tile (product.cuh).
+// and y end in a one (layout.cuh), so that the bias is one more number of k. T: the phase's tile (product.cuh,
+// tensor_product.cuh).
 #pragma once
 #include "layout.cuh"
 #include "nan.cuh"
 #include "product.cuh"
 #include "team.cuh"
+#include "tensor_product.cuh"
 #include "warp.cuh"
 
 // Rows of an array as rows of a product, and as its k.
@@ -22,67 +24,75 @@ using Transposed = Rows<line(FEATURES), false>;
 // Number of tiles of a size that cover a length.
 __device__ __forceinline__ int pieces(int length, int size) { return (length + size - 1) / size; }
 
-// Calls f(k, i) for a thread's numbers of a tile: its k-th, which is number i of the tile, row by row.
+// Calls f(k, i) for a thread's parts of a tile, each of T::WIDE numbers of a row: its k-th, which begins with number i
+// of the tile, row by row.
 template <class T, class F>
 __device__ __forceinline__ void each_number(const F& f) {
+    constexpr int PARTS = T::SIZE / T::WIDE;
 #pragma unroll
     for (int k = 0; k < T::EACH; ++k)
-        if (T::SIZE % THREADS == 0 || threadIdx.x + k * THREADS < T::SIZE) f(k, threadIdx.x + k * THREADS);
+        if (PARTS % THREADS == 0 || threadIdx.x + k * THREADS < PARTS) f(k, (threadIdx.x + k * THREADS) * T::WIDE);
 }
 
-// Parameters with the optimizer's slots (null if it has fewer), and the update of one of them. Gradients are
-// clipped to [-limit, limit]; infinity does not clip.
-template <class Rule>
-struct Stepper {
-    float *params, *first, *second;
-    float limit;
-    Rule rule;
+// Numbers of k of a forward product. The tile's last quantum of k has the bias with the last inputs, or it is added
+// afterwards.
+template <class T, int IN>
+constexpr int DEPTH_OF = IN % T::QUANTUM != 0 ? IN + 1 : IN;
 
-    // Parameter and its slots in registers, loaded before the gradient is known, so that no thread waits for them.
-    struct Held {
-        float w, a, b;
-    };
-
-    __device__ __forceinline__ Held request(int at) const {
-        return {params[at], first != nullptr ? first[at] : 0.0f, second != nullptr ? second[at] : 0.0f};
-    }
-
-    __device__ __forceinline__ void step(int at, Held held, float gradient) const {
-        rule.step(held.w, clip(gradient, limit), held.a, held.b);
-        params[at] = held.w;
-        if (first != nullptr) first[at] = held.a;
-        if (second != nullptr) second[at] = held.b;
-    }
-};
-
-// Numbers of k of a forward product. Quads of k have the bias with the last inputs, or it is added afterwards.
-template <int IN>
-constexpr int DEPTH_OF = IN % 4 != 0 ? IN + 1 : IN;
-
-// The biases of a thread's numbers of a tile whose first column is n0, where they are added afterwards.
-template <class T, int IN, int OUT>
-__device__ __forceinline__ void request_biases(float (&bias)[T::EACH], const float* w, int n0) {
+// Request the biases of a thread's numbers of a tile whose first column is n0, where they are added afterwards.
+template <class T, int IN, int OUT, class Early>
+__device__ __forceinline__ void request_biases(Early& early, const float* w, int n0) {
     each_number<T>([&](int k, int i) {
         const int o = n0 + i % T::COLUMNS;
-        bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;
+        early.request_apart(0, k, i, w + o * line(IN) + IN, line(IN), DEPTH_OF<T, IN> == IN ? OUT - o : 0);
     });
 }
 
+#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900  // the copy engine
+
+// First tile of a phase that a block computes: its row and column, or no tile.
+struct FirstTile {
+    int m0, n0;
+    bool exists;
+
+    __device__ __forceinline__ FirstTile(Blocks team, int rows, int columns, int down, int across)
+        : m0(team.block / pieces(columns, across) * down), n0(team.block % pieces(columns, across) * across),
+          exists(m0 < rows) {}
+};
+
+// Request a block's first factor of `forward`: with AHEAD == LEFT rows of x, with RIGHT rows of w.
+template <class T, int IN, int OUT, Ahead AHEAD>
+__device__ __forceinline__ void request_forward(Blocks team, int n, Maps maps) {
+    const FirstTile tile(team, n, OUT, T::ROWS, T::COLUMNS);
+    if (tile.exists)
+        request_product<AHEAD, Values<IN>, Values<IN>>(T(), maps, tile.m0, tile.n0, DEPTH_OF<T, IN>);
+}
+
+#endif
+
 // y = x w^T + b, and max(y, 0) with RELU.
-template <class T, int IN, int OUT, bool RELU>
-__device__ __noinline__ int forward(Blocks team, const float* x, const float* w, float* y, int n) {
+template <class T, int IN, int OUT, bool RELU, Ahead AHEAD>
+__device__ __noinline__ int forward(Blocks team, const float* x, const float* w, float* y, int n, Maps maps) {
     const int across = pieces(OUT, T::COLUMNS), tiles = pieces(n, T::ROWS) * across;
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int m0 = tile / across * T::ROWS, n0 = tile % across * T::COLUMNS;
-        float bias[T::EACH];
-        request_biases<T, IN, OUT>(bias, w, n0);
-        const Sums<T> sums = multiply<T>(Values<IN>{x, n}, Values<IN>{w, OUT}, m0, n0, DEPTH_OF<IN>);
+        typename T::template Early<Values<IN>, Values<IN>, 1> early;
+        request_biases<T, IN, OUT>(early, w, n0);
+        const Sums<T> sums = multiply(
+            T(), Values<IN>{x, n}, Values<IN>{w, OUT}, maps, m0, n0, DEPTH_OF<T, IN>,
+            tile == team.block ? AHEAD : NOTHING
+        );
+        early.arrive();
         each_number<T>([&](int k, int i) {
             const int m = m0 + i / T::COLUMNS, o = n0 + i % T::COLUMNS;
-            const float sum = sums[i] + bias[k];
-            if (m < n && o < OUT) y[m * line(OUT) + o] = RELU ? relu(sum) : sum;
+            float sum[T::WIDE], bias[T::WIDE];
+            sums.read(sum, i);
+            early.read(bias, 0, k, i);
+#pragma unroll
+            for (int j = 0; j < T::WIDE; ++j) sum[j] = RELU ? relu(sum[j] + bias[j]) : sum[j] + bias[j];
+            if (m < n) store_some(y + m * line(OUT) + o, sum, o, OUT);
         });
-        __syncthreads();
+        end_of_tile();
     }
     return tiles;
 }
@@ -140,9 +150,10 @@ __device__ __forceinline__ void cross_entropy(
 
 // Last layer and cross-entropy: g, the gradient by its outputs before a ReLU. A tile has all OUT classes. label:
 // (n,). batch: samples of the whole batch, over which the loss is a mean.
-template <class T, int IN, int OUT, bool RELU>
+template <class T, int IN, int OUT, bool RELU, Ahead AHEAD>
 __device__ __noinline__ int classify(
-    Blocks team, const float* x, const float* w, const int* label, float* g, Parts parts, int n, int batch
+    Blocks team, const float* x, const float* w, const int* label, float* g, Parts parts, int n, int batch,
+    Maps maps
 ) {
     static_assert(OUT <= T::COLUMNS, "a tile has all classes");
     __shared__ double lost[THREADS / 32];
@@ -150,14 +161,21 @@ __device__ __noinline__ int classify(
     const int warp = threadIdx.x / 32, tiles = pieces(n, T::ROWS);
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int m0 = tile * T::ROWS;
-        float bias[T::EACH];
-        request_biases<T, IN, OUT>(bias, w, 0);
+        typename T::template Early<Values<IN>, Values<IN>, 1> early;
+        request_biases<T, IN, OUT>(early, w, 0);
         int wanted = m0 + warp < n ? label[m0 + warp] : 0;
-        const Sums<T> sums = multiply<T>(Values<IN>{x, n}, Values<IN>{w, OUT}, m0, 0, DEPTH_OF<IN>);
-        float* const logits = tile_memory() + T::PARTS * T::SIZE;
+        const Sums<T> sums = multiply(
+            T(), Values<IN>{x, n}, Values<IN>{w, OUT}, maps, m0, 0, DEPTH_OF<T, IN>,
+            tile == team.block ? AHEAD : NOTHING
+        );
+        early.arrive();
+        float* const logits = tile_memory() + T::PARTS * Sums<T>::PART;
         each_number<T>([&](int k, int i) {
-            const float sum = sums[i] + bias[k];
-            logits[i] = RELU ? relu(sum) : sum;
+            float sum[T::WIDE], bias[T::WIDE];
+            sums.read(sum, i);
+            early.read(bias, 0, k, i);
+#pragma unroll
+            for (int j = 0; j < T::WIDE; ++j) logits[i + j] = RELU ? relu(sum[j] + bias[j]) : sum[j] + bias[j];
         });
         __syncthreads();
         double loss = 0.0;
@@ -171,113 +189,102 @@ __device__ __noinline__ int classify(
             hit += right;
         }
         store_losses(parts, tile, loss, hit, lost, hits);
+        if (T::WIDE > 1) end_of_tile();
     }
     return tiles;
 }
 
 // Last layer and the mean squared error between its outputs and `target`: g, the gradient by its outputs before a
 // ReLU. target: (n, line(OUT)), the batch's samples; with `rows` (n,) the data set's targets, OUT numbers a row.
-template <class T, int IN, int OUT, bool RELU>
+template <class T, int IN, int OUT, bool RELU, Ahead AHEAD>
 __device__ __noinline__ int reconstruct(
     Blocks team, const float* x, const float* w, const float* target, const int* rows, float* g, Parts parts, int n,
-    int batch
+    int batch, Maps maps
 ) {
     __shared__ double shared[32];
     const int across = pieces(OUT, T::COLUMNS), tiles = pieces(n, T::ROWS) * across;
     const float scale = static_cast<float>(2.0 / (static_cast<long long>(batch) * OUT));
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int m0 = tile / across * T::ROWS, n0 = tile % across * T::COLUMNS;
-        float bias[T::EACH], wanted[T::EACH];
-        request_biases<T, IN, OUT>(bias, w, n0);
+        typename T::template Early<Values<IN>, Values<IN>, 2> early;
+        request_biases<T, IN, OUT>(early, w, n0);
         each_number<T>([&](int k, int i) {
             const int m = m0 + i / T::COLUMNS, o = n0 + i % T::COLUMNS;
             const long long at = m < n && rows != nullptr ? static_cast<long long>(rows[m]) * OUT : m * line(OUT);
-            wanted[k] = m < n && o < OUT ? target[at + o] : 0.0f;
+            early.request_apart(1, k, i, target + at + o, 1, m < n ? OUT - o : 0);
         });
-        const Sums<T> sums = multiply<T>(Values<IN>{x, n}, Values<IN>{w, OUT}, m0, n0, DEPTH_OF<IN>);
+        const Sums<T> sums = multiply(
+            T(), Values<IN>{x, n}, Values<IN>{w, OUT}, maps, m0, n0, DEPTH_OF<T, IN>,
+            tile == team.block ? AHEAD : NOTHING
+        );
+        early.arrive();
         double loss = 0.0;
         each_number<T>([&](int k, int i) {
             const int m = m0 + i / T::COLUMNS, o = n0 + i % T::COLUMNS;
-            if (m < n && o < OUT) {
-                const float z = sums[i] + bias[k], y = RELU ? relu(z) : z, difference = y - wanted[k];
-                g[m * line(OUT) + o] = RELU && !(y > 0.0f) ? 0.0f : difference * scale;
-                loss += static_cast<double>(difference) * difference;
+            float sum[T::WIDE], bias[T::WIDE], wanted[T::WIDE];
+            sums.read(sum, i);
+            early.read(bias, 0, k, i);
+            early.read(wanted, 1, k, i);
+            if (m < n) {
+#pragma unroll
+                for (int j = 0; j < T::WIDE; ++j) {
+                    const float z = sum[j] + bias[j], y = RELU ? relu(z) : z, difference = y - wanted[j];
+                    sum[j] = RELU && !(y > 0.0f) ? 0.0f : difference * scale;
+                    if (o + j < OUT) loss += static_cast<double>(difference) * difference;
+                }
+                store_some(g + m * line(OUT) + o, sum, o, OUT);
             }
         });
         loss = sum_by_warps(loss, shared);
         if (threadIdx.x == 0 && parts.lost != nullptr) parts.lost[tile] = loss, parts.hits[tile] = 0;
+        if (T::WIDE > 1) end_of_tile();
     }
     return tiles;
 }
 
+#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900  // the copy engine
+
+// Request a block's first factor of `input_gradient`: columns of w.
+template <class T, int IN, int OUT>
+__device__ __forceinline__ void request_input_gradient(Blocks team, int n, Maps maps) {
+    const FirstTile tile(team, n, IN, T::ROWS, T::COLUMNS);
+    if (tile.exists) request_product<RIGHT, Values<OUT>, Transposed<IN>>(T(), maps, tile.m0, tile.n0, OUT);
+}
+
+#endif
+
 // dx = g w, the gradient by a layer's input x; with RELU zero where x is not positive.
-template <class T, int IN, int OUT, bool RELU>
+template <class T, int IN, int OUT, bool RELU, Ahead AHEAD>
 __device__ __noinline__ int input_gradient(
-    Blocks team, const float* g, const float* w, const float* x, float* dx, int n
+    Blocks team, const float* g, const float* w, const float* x, float* dx, int n, Maps maps
 ) {
     const int across = pieces(IN, T::COLUMNS), tiles = pieces(n, T::ROWS) * across;
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int m0 = tile / across * T::ROWS, i0 = tile % across * T::COLUMNS;
-        bool passes[T::EACH];
+        typename T::template Early<Values<OUT>, Transposed<IN>, 1> early;
+        if constexpr (RELU)
+            each_number<T>([&](int k, int i) {
+                const int m = m0 + i / T::COLUMNS, e = i0 + i % T::COLUMNS;
+                early.request(0, k, i, x + m * line(IN) + e, m < n && e < line(IN));
+            });
+        const Sums<T> sums = multiply(
+            T(), Values<OUT>{g, n}, Transposed<IN>{w, OUT}, maps, m0, i0, OUT, tile == team.block ? AHEAD : NOTHING
+        );
+        early.arrive();
         each_number<T>([&](int k, int i) {
             const int m = m0 + i / T::COLUMNS, e = i0 + i % T::COLUMNS;
-            passes[k] = !RELU || (m < n && e < IN && x[m * line(IN) + e] > 0.0f);
+            float sum[T::WIDE];
+            sums.read(sum, i);
+            if constexpr (RELU) {
+                float inputs[T::WIDE];
+                early.read(inputs, 0, k, i);
+#pragma unroll
+                for (int j = 0; j < T::WIDE; ++j)
+                    if (!(inputs[j] > 0.0f)) sum[j] = 0.0f;
+            }
+            if (m < n) store_some(dx + m * line(IN) + e, sum, e, IN);
         });
-        const Sums<T> sums = multiply<T>(Values<OUT>{g, n}, Transposed<IN>{w, OUT}, m0, i0, OUT);
-        each_number<T>([&](int k, int i) {
-            const int m = m0 + i / T::COLUMNS, e = i0 + i % T::COLUMNS;
-            const float sum = sums[i];
-            if (m < n && e < IN) dx[m * line(IN) + e] = passes[k] ? sum : 0.0f;
-        });
-        __syncthreads();
-    }
-    return tiles;
-}
-
-// Updates of a tile's biases, whose gradients are the sums of g's columns o0 to o0 + ROWS - 1.
-template <class T, int IN, int OUT, class Rule>
-__device__ __forceinline__ void bias_gradient(const float* g, const Stepper<Rule>& stepper, int o0, int n) {
-    constexpr int PARTS = THREADS / T::ROWS;
-    const int row = threadIdx.x % T::ROWS, part = threadIdx.x / T::ROWS, o = o0 + row;
-    float sum = 0.0f;
-#pragma unroll 8
-    for (int m = part; m < n; m += PARTS) sum += o < OUT ? g[m * line(OUT) + o] : 0.0f;
-    float* const sums = tile_memory();
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    if (part == 0 && o < OUT) {
-        for (int other = 1; other < PARTS; ++other) sum += sums[other * T::ROWS + row];
-        const int at = o * line(IN) + IN;
-        stepper.step(at, stepper.request(at), sum);
-    }
-    __syncthreads();
-}
-
-// dw = g^T x, with db, the sums of g's columns, as its last column; each parameter is updated as soon as its gradient
-// is complete. SEPARATE: true if tiles have no such column, and the tiles of the first inputs update the biases.
-template <class T, int IN, int OUT, bool SEPARATE, class Rule>
-__device__ __noinline__ int weight_gradient(
-    Blocks team, const float* g, const float* x, Stepper<Rule> stepper, int n
-) {
-    static_assert(!SEPARATE || T::ROWS <= THREADS, "a thread for each row");
-    const int across = pieces(SEPARATE ? IN : IN + 1, T::COLUMNS), tiles = pieces(OUT, T::ROWS) * across;
-    for (int tile = team.block; tile < tiles; tile += team.blocks) {
-        const int o0 = tile / across * T::ROWS, i0 = tile % across * T::COLUMNS;
-        typename Stepper<Rule>::Held held[T::EACH];
-        int at[T::EACH];
-        each_number<T>([&](int k, int i) {
-            const int o = o0 + i / T::COLUMNS, e = i0 + i % T::COLUMNS;
-            at[k] = o < OUT && e <= IN ? o * line(IN) + e : -1;
-            if (at[k] >= 0) held[k] = stepper.request(at[k]);
-        });
-        const Sums<T> sums = multiply<T>(Transposed<OUT>{g, n}, Transposed<IN>{x, n}, o0, i0, n);
-        each_number<T>([&](int k, int i) {
-            const float sum = sums[i];
-            if (at[k] >= 0) stepper.step(at[k], held[k], sum);
-        });
-        __syncthreads();
-        if constexpr (SEPARATE)
-            if (i0 == 0) bias_gradient<T, IN, OUT>(g, stepper, o0, n);
+        end_of_tile();
     }
     return tiles;
 }

@@ -7,16 +7,19 @@ multiply-adds of a tile, and the wait after it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...device.limits import Limits
 from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from .clusters import CLUSTERS, clusters_of, shares
 from .held import HeldPlan, held_line, held_plan
-from .products import THREADS, LinearLayer, PhaseProduct, Phases, PhaseTile, all_fastest, dealt, fastest
+from .products import LinearLayer, PhaseProduct, Phases, all_fastest, dealt, fastest
 from .registers.by_inputs import InputsPlan
 from .registers.by_units import UnitsPlan
 from .registers.choice import registers_plan, why_not_registers
+from .tiles import THREADS, AnyTile, TensorPhaseTile
 
 #: Cycles in a second for which all cycles here are fitted: an H200's clock while it trains.
 CLOCK = 1.75e9
@@ -40,6 +43,9 @@ EXCHANGE, MOST_WAITS, FENCE = "stored", 32, 950
 
 #: Inputs of a layer from which on the copy engine brings its rows of weights: it takes long for many short ones.
 LONG_ROW = 256
+
+#: Compute capability of a GPU from which on a copy engine brings tiles to tensor cores.
+TENSOR_CAPABILITY = (9, 0)
 
 #: Part of all blocks that a layer's weight gradient gets at least, however small it is: tiles are dealt in turn.
 LEAST_PORTION = 20
@@ -75,15 +81,21 @@ class PersistentPlan:
     in_grid: bool
     cluster: int
     rows: int | None
-    forward: tuple[PhaseTile, ...]
-    inputs: tuple[PhaseTile | None, ...]
-    weights: tuple[PhaseTile, ...]
+    forward: tuple[AnyTile, ...]
+    inputs: tuple[AnyTile | None, ...]
+    weights: tuple[AnyTile, ...]
     shared: int
     cycles: float
     held: HeldPlan | None = None
     registers: InputsPlan | UnitsPlan | None = None
     sends: bool = False
     brings: bool = False
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        """True if tensor cores multiply in a phase."""
+        tiles = *self.forward, *self.inputs, *self.weights
+        return self.registers is not None or any(isinstance(tile, TensorPhaseTile) for tile in tiles)
 
 
 def layers(net: Net) -> tuple[LinearLayer, ...] | str:
@@ -104,8 +116,11 @@ def layers(net: Net) -> tuple[LinearLayer, ...] | str:
     return tuple(found)
 
 
-def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | None = None) -> Phases:
-    """Products of a step on a batch; forward and input gradients on `rows` of its samples, by default on all."""
+def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, slots: int, rows: int | None = None) -> Phases:
+    """Products of a step on a batch; forward and input gradients on `rows` of its samples, by default on all.
+
+    slots : slots of the optimizer.
+    """
     last, some = len(chain) - 1, rows or batch
     classifies = isinstance(net.loss, CrossEntropyLoss)
     forward = tuple(
@@ -115,7 +130,9 @@ def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | Non
         for number, each in enumerate(chain)
     )
     inputs = tuple(PhaseProduct(some, each.inputs, each.outputs, (True, False)) for each in chain[1:])
-    weights = tuple(PhaseProduct(each.outputs, each.inputs + 1, batch, (False, False)) for each in chain)
+    weights = tuple(
+        PhaseProduct(each.outputs, each.inputs + 1, batch, (False, False), loads=1 + slots) for each in chain
+    )
     return Phases(forward, inputs, weights)
 
 
@@ -129,6 +146,8 @@ class Requested:
     weights : "global", "shared" or "registers", memory from which phases read weights; by default plans of all. Weights
         are in shared memory only if clusters divide the batch, and in registers only if one cluster divides the inputs
         of a single layer or the hidden units of two.
+    multiply : "fma" or "tensor", how phases multiply with weights in global memory, by multiply-adds or on tensor
+        cores where a tile fits; by default plans of each.
     exchange : "stored" or "sent", how numbers reach a block with weights in shared memory: results of others in its
         cluster by stores or sent, weights by its threads or the copy engine; `EXCHANGE` by default.
     """
@@ -138,6 +157,15 @@ class Requested:
     cluster: int | None = None
     weights: str | None = None
     exchange: str | None = None
+    multiply: str | None = None
+
+    def kinds(self, limits: Limits) -> tuple[str, ...]:
+        """Kinds of tiles, as `PhaseProduct.tiles` takes them, of the plans with weights in global memory."""
+        if self.multiply is not None:
+            return (self.multiply,)
+        peaks = limits.peaks  # a GPU with a copy engine has clusters
+        is_old = limits.cluster == 1 or (peaks is not None and peaks.precedes(TENSOR_CAPABILITY, ""))
+        return ("fma",) if is_old else ("fma", "tensor")
 
 
 def plans(
@@ -155,26 +183,35 @@ def plans(
     assert not isinstance(chain, str)
     capacity = limits.shared_opt_in - RESERVED
     processors = limits.multiprocessors if limits.multiprocessors > 1 else EMULATED_BLOCKS
+    room = {"fma": capacity, "tensor": capacity}
+    if limits.multiprocessors == 1:  # emulated blocks share its memory, and pieces on tensor cores take what there is
+        room["tensor"] = min(capacity, limits.shared_per_multiprocessor // (blocks or processors) - RESERVED)
     found: list[PersistentPlan | None] = []
-    whole = weights in (None, "global")
-    if whole and wait in (None, "cluster") and limits.cluster > 1:
+    kinds = requested.kinds(limits) if weights in (None, "global") else ()
+    if wait in (None, "cluster") and limits.cluster > 1:
         size = min(blocks or limits.cluster, limits.cluster)
-        found.append(_planned(chain, phases(chain, net, batch), size, False, capacity))
+        found += [_planned(chain, phases(chain, net, batch, slots), size, False, room[kind], kind) for kind in kinds]
     if weights in (None, "registers") and wait in (None, "cluster") and why_not_registers(net, chain, batch) is None:
         inside = registers_plan(chain, batch, (blocks, limits.cluster), slots, pixel_bytes, capacity)
         found.append(inside and _in_registers(chain, *inside))
-    if whole and wait in (None, "grid"):
-        found.append(_planned(chain, phases(chain, net, batch), blocks or processors, True, capacity))
+    if wait in (None, "grid"):
+        found += [
+            _planned(chain, phases(chain, net, batch, slots), blocks or processors, True, room[kind], kind)
+            for kind in kinds
+        ]
     if wait in (None, "both"):
-        for kind in [*([_shared] if whole else []), *([_held] if weights in (None, "shared") else [])]:
+        ways: list[Callable[..., PersistentPlan | None]] = [
+            partial(_shared, kind=kind, capacity=room[kind]) for kind in kinds
+        ]
+        ways += [partial(_held, capacity=capacity)] if weights in (None, "shared") else []
+        for way in ways:
             divided = [
-                kind(
+                way(
                     chain,
-                    phases(chain, net, batch, rows),
+                    phases(chain, net, batch, slots, rows),
                     -(-batch // rows),
                     clusters_of(size, blocks or processors),
                     size,
-                    capacity,
                 )
                 for size in ((cluster,) if cluster else (each for each in CLUSTERS if each <= limits.cluster))
                 for rows in shares(batch, size, blocks or processors)
@@ -214,36 +251,36 @@ def _rank(plan: PersistentPlan) -> float:
 
 
 def _planned(
-    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, in_grid: bool, capacity: int
+    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, in_grid: bool, capacity: int, kind: str
 ) -> PersistentPlan | None:
     """Plan for a number of blocks, with the fastest tile of each phase; None if a phase has no tile."""
     cycles = 2.0 * len(chain) * (GRID_WAIT if in_grid else CLUSTER_WAIT)
-    forward = all_fastest(products.forward, capacity, blocks)
-    inputs = all_fastest(products.inputs, capacity, blocks)
-    weights = all_fastest(products.weights, capacity, blocks)
+    forward = all_fastest(products.forward, capacity, blocks, kind)
+    inputs = all_fastest(products.inputs, capacity, blocks, kind)
+    weights = all_fastest(products.weights, capacity, blocks, kind)
     cycles += sum(each[1] for each in (*forward, *inputs, *weights))
     return _plan(chain, products, blocks, (in_grid, 1 if in_grid else blocks, None), (forward, inputs, weights), cycles)
 
 
 def _shared(
-    chain: tuple[LinearLayer, ...], products: Phases, teams: int, _: int, cluster: int, capacity: int
+    chain: tuple[LinearLayer, ...], products: Phases, teams: int, _: int, cluster: int, capacity: int, kind: str
 ) -> PersistentPlan | None:
     """Plan for clusters of `cluster` blocks, each with a part of the batch forward and backward; None if a phase has no
     tile. All blocks compute all weight gradients between two waits of the grid: a layer's number of blocks is
     proportional to its weights.
     """
     blocks, rows = teams * cluster, products.forward[0].rows
-    forward = all_fastest(products.forward, capacity, cluster, teams)
-    inputs = all_fastest(products.inputs, capacity, cluster, teams)
-    weights = _weight_gradients(chain, products, blocks, capacity)
+    forward = all_fastest(products.forward, capacity, cluster, kind, teams)
+    inputs = all_fastest(products.inputs, capacity, cluster, kind, teams)
+    weights = _weight_gradients(chain, products, blocks, capacity, kind)
     cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * (OWN_BLOCK_WAIT if cluster == 1 else OWN_CLUSTER_WAIT)
     cycles += sum(each[1] for each in (*forward, *inputs)) + max((each[1] for each in weights), default=0.0)
     return _plan(chain, products, blocks, (True, cluster, rows), (forward, inputs, weights), cycles)
 
 
 def _weight_gradients(
-    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, capacity: int, least: int = 1
-) -> list[tuple[PhaseTile, float]]:
+    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, capacity: int, kind: str = "fma", least: int = 1
+) -> list[tuple[AnyTile, float]]:
     """Tiles and cycles of the weight gradients that all blocks compute between two waits; larger tiles spill registers.
 
     least : smallest number of blocks of a layer.
@@ -251,7 +288,7 @@ def _weight_gradients(
     every = sum(each.outputs * (each.inputs + 1) for each in chain)
     portions = [max(least, blocks * phase.rows * phase.columns // every) for phase in products.weights]
     found = (
-        fastest(phase, capacity, portion, max(1, blocks // portion), THREADS // 2)
+        fastest(phase, capacity, portion, kind, max(1, blocks // portion), THREADS // 2)
         for phase, portion in zip(products.weights, portions, strict=True)
     )
     return [each for each in found if each is not None]
@@ -267,12 +304,12 @@ def _held(
     samples = 4 * rows * held_line(chain[0].inputs)
     held = held_plan(chain, rows, teams, cluster)
     products = replace(products, weights=tuple(replace(phase, bias=True) for phase in products.weights))
-    weights = _weight_gradients(chain, products, blocks, capacity - samples, max(1, blocks // LEAST_PORTION))
+    weights = _weight_gradients(chain, products, blocks, capacity - samples, least=max(1, blocks // LEAST_PORTION))
     if 4 * held.floats + samples > capacity or len(weights) < len(chain):
         return None
     dealing = [(phase, tile) for phase, (tile, _) in zip(products.weights, weights, strict=True)]
     cycles = 2.0 * GRID_WAIT + held.cycles + dealt(dealing[::-1], blocks)
-    tiles = (phase.shared(tile) for phase, tile in dealing)
+    tiles = (tile.shared(phase.inside) for phase, tile in dealing)
     shared = samples + -(-max(4 * held.floats, *tiles) // 16) * 16
     return PersistentPlan(
         chain, blocks, True, cluster, rows, held.forward, held.inputs, tuple(tile for tile, _ in weights), shared,
@@ -289,7 +326,7 @@ def _in_registers(chain: tuple[LinearLayer, ...], blocks: int, inside: InputsPla
 
 def _plan(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, launch: tuple[bool, int, int | None],
-    found: tuple[list[tuple[PhaseTile, float]], ...], cycles: float,
+    found: tuple[list[tuple[AnyTile, float]], ...], cycles: float,
 ) -> PersistentPlan | None:  # fmt: skip
     """Plan of these tiles; None if a phase has none. launch : `in_grid`, `cluster` and `rows` of the plan."""
     kinds = products.forward, products.inputs, products.weights
@@ -297,7 +334,7 @@ def _plan(
         return None
     forward, inputs, weights = (tuple(tile for tile, _ in each) for each in found)
     pairs = zip((*products.forward, *products.inputs, *products.weights), (*forward, *inputs, *weights), strict=True)
-    shared = max(phase.shared(tile) for phase, tile in pairs)
+    shared = max(tile.shared(phase.inside) for phase, tile in pairs)
     return PersistentPlan(chain, blocks, *launch, forward, (None, *inputs), weights, shared, cycles)
 
 

@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
     int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
     const float4* numbers, int constant, float* work, int* chosen, int* target, unsigned* arrived, double* lost,
-    long long* hits, double* loss, long long* correct
+    long long* hits, double* loss, long long* correct, const unsigned long long* map_words
 ) {{
 """
 

@@ -1,6 +1,7 @@
 """Source of a persistent kernel: assembled for a net, a batch size, a sample type and an optimizer.
 
-The text is one CUDA file: a step is one line for each phase (phases.cuh), with all shapes as compile-time constants.
+The text is one CUDA file: a step is one line for each phase (phase_lines.py, phases.cuh), with all shapes as
+compile-time constants.
 """
 
 from __future__ import annotations
@@ -17,8 +18,20 @@ from ...ops.update.rule import rule_file, rule_name
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
 from .held_source import copies_of, counted_team, gathered, held_phases, held_samples
+from .phase_lines import (
+    factor_maps,
+    forward,
+    input_gradient,
+    line,
+    own_rows,
+    request_forward,
+    request_input_gradient,
+    request_samples,
+    request_weight_gradient,
+    team_of,
+    weight_gradient,
+)
 from .plan import PersistentPlan
-from .products import PhaseTile
 from .registers.by_inputs import inputs_text
 from .registers.by_units import UnitsPlan, units_text
 from .shared_arrays import KERNEL_HEAD
@@ -35,14 +48,15 @@ HELD = 8
 _TEXT = (
     """\
 // Whole epochs of net {net} in one launch, batch {batch}, {optimizer}: {team}.
-#include "{step}"
+{copies}#include "{step}"
 #include "gather.cuh"
 #include "{templates}"
-
+#include "weight_gradient.cuh"
+{division}
 """
     + KERNEL_HEAD
     + """\
-    {team_type} team{team_arguments};
+{made}    {team_type} team{team_arguments};
 {crew}
     const Parts parts = {{loss == nullptr ? nullptr : lost, hits}};
     const Parts own = {{loss == nullptr ? nullptr : lost + {own}, hits + {own}}};
@@ -55,9 +69,9 @@ _TEXT = (
     int n = gather.start(first);
 {into_rows}
     gather.finish(x_even, target{also});
-    {rule} rule(Numbers(numbers + (constant ? 0 : 2 * first), nullptr));
+{first_written}    {rule} rule(Numbers(numbers + (constant ? 0 : 2 * first), nullptr));
     team.meet(0);
-    for (int step = first; step < first + total; ++step) {{
+{begun}    for (int step = first; step < first + total; ++step) {{
         const bool odd = (step - first) % 2 != 0, more = step + 1 < first + total;
         const float* const x = odd ? x_odd : x_even;
         const int* const label = target + (odd ? {batch} : 0);
@@ -66,13 +80,20 @@ _TEXT = (
 {phases}
         write_loss(team, parts, {tiles}, {mean}, loss + step, correct + step);
         if (more && !constant) rule = {rule}(Numbers(numbers + 2 * (step + 1), nullptr));
-{written}        team.meet({last_wait});
+{written}        team.arrive();
         n = next;
+{ahead}        team.wait({last_wait});
     }}
 {from_rows}
 }}
 """
 )
+
+# Barriers of the pieces that the copy engine brings, and maps of the arrays.
+_MADE = """\
+    make_piece_barriers();
+    const TensorMap* const tile_maps = reinterpret_cast<const TensorMap*>(map_words) + blockIdx.x / {cluster} * {maps};
+"""
 
 # The next batch is requested while blocks wait after the first phase, and stored while they wait after the second.
 _REQUESTED = "if (more) next = gather.start(step + 1);"
@@ -86,13 +107,20 @@ def persistent_source(
     if plan.registers is not None:
         text = _divided(net, batch, samples, optimizer, plan)
         return sources.assembled(Path(__file__).with_name("registers") / f"{KERNEL}.cu", text)
+    maps = len(factor_maps(plan))
     text = _TEXT.format(
         net=net.name.replace("\n", " "),
         batch=batch,
         optimizer=optimizer.name,
         **_teams(plan),
         last_wait=len(waits(plan)) - 1,
-        written="        pieces_written();\n" if plan.brings else "",
+        division="// division: fast\n" if plan.on_tensor_cores else "",
+        copies="#define COPIES_TILES true\n" if maps else "",
+        first_written="    pieces_written();\n" if maps else "",
+        made=_MADE.format(cluster=plan.cluster if plan.rows is not None else plan.blocks, maps=maps) if maps else "",
+        begun="".join(f"    {each}\n" for each in request_samples(plan, "false", "n")),
+        ahead="".join(f"        if (more) {each}\n" for each in request_samples(plan, "!odd", "n")),
+        written="        pieces_written();\n" if plan.brings or maps else "",
         step=rule_file(optimizer).as_posix(),
         kernel=KERNEL,
         pixel=PIXELS[samples],
@@ -195,7 +223,7 @@ def _also(plan: PersistentPlan) -> str:
 def _tiles_of(plan: PersistentPlan) -> int:
     """Number of tiles of the last layer whose losses a cluster writes."""
     assert plan.rows is not None
-    return -(-plan.rows // (4 * plan.forward[-1].down)) * -(-plan.layers[-1].outputs // (4 * plan.forward[-1].across))
+    return -(-plan.rows // plan.forward[-1].rows) * -(-plan.layers[-1].outputs // plan.forward[-1].columns)
 
 
 def _rule(optimizer: Optimizer) -> str:
@@ -209,12 +237,7 @@ def _rule(optimizer: Optimizer) -> str:
     return found
 
 
-def line(features: int) -> int:
-    """Pitch in floats of a row of activations or gradients, as `line` of phases.cuh."""
-    return (features + 4) // 4 * 4
-
-
-def _buffers(plan: PersistentPlan, batch: int, slots: int) -> list[tuple[str, int, int, int]]:
+def buffers(plan: PersistentPlan, batch: int, slots: int) -> list[tuple[str, int, int, int]]:
     """Arrays of the scratch memory: name, offset in floats, rows and features.
 
     x_even and x_odd hold the batches of even and odd steps; y1, y2, ... the layers' outputs, except the last one's; g1,
@@ -236,10 +259,10 @@ def _buffers(plan: PersistentPlan, batch: int, slots: int) -> list[tuple[str, in
 
 def initial_work(plan: PersistentPlan, batch: int, slots: int) -> np.ndarray:
     """Initial scratch memory, float32: zeros, and a one at the end of each row of activations, for the bias."""
-    buffers = _buffers(plan, batch, slots)
-    _, offset, rows, features = buffers[-1]
+    arrays = buffers(plan, batch, slots)
+    _, offset, rows, features = arrays[-1]
     out = np.zeros(offset + rows * line(features), np.float32)
-    for name, offset, rows, features in buffers:
+    for name, offset, rows, features in arrays:
         if name[0] in "xy":
             out[offset : offset + rows * line(features)].reshape(rows, -1)[:, features] = 1
     return out
@@ -247,8 +270,8 @@ def initial_work(plan: PersistentPlan, batch: int, slots: int) -> np.ndarray:
 
 def _pointers(batch: int, optimizer: Optimizer, plan: PersistentPlan) -> str:
     """CUDA declarations of the arrays of `_buffers`."""
-    buffers = _buffers(plan, batch, len(optimizer.slots))
-    return "\n".join(f"    float* const {name} = work + {offset};" for name, offset, _, _ in buffers)
+    arrays = buffers(plan, batch, len(optimizer.slots))
+    return "\n".join(f"    float* const {name} = work + {offset};" for name, offset, _, _ in arrays)
 
 
 def _moves(net: Net, optimizer: Optimizer, plan: PersistentPlan, into_rows: str) -> list[str]:
@@ -268,79 +291,49 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
 
     A cluster with its own samples waits only for its blocks until all input gradients are computed.
     """
-    last, meetings, lines = len(plan.layers), 0, []
-    crew = "team" if plan.rows is None else "crew"
+    last, meetings, lines, crew = len(plan.layers), 0, list[str](), team_of(plan)
     between = {1: _REQUESTED, 2: _GATHERED.format(batch=batch, also=_also(plan))}
     if plan.held is not None:
-        lines = held_phases(net, plan, lambda array, layer: _own(plan, array, layer), gathered(plan, *between.values()))
-        return [*lines, *(_weight_gradient(plan, number, slots, rule) for number in range(last, 0, -1))]
+        found = held_phases(
+            net, plan, lambda array, layer: own_rows(plan, array, layer), gathered(plan, *between.values())
+        )
+        return [*found, *(weight_gradient(plan, number, slots, rule) for number in range(last, 0, -1))]
 
-    def meet(team: str) -> None:
+    is_ahead = last > 1 and plan.rows is None
+    written = ["pieces_written();"] if factor_maps(plan) else []
+
+    def meet(team: str, ahead: list[str]) -> None:
         nonlocal meetings
         meetings += 1
         during = [between[meetings]] if meetings in between else []
-        lines.extend([f"{team}.arrive();", *during, f"{team}.wait({meetings});"])
+        lines.extend([*written, f"{team}.arrive();", *during, *ahead, f"{team}.wait({meetings});"])
 
-    for number, (each, tile) in enumerate(zip(plan.layers, plan.forward, strict=True), start=1):
-        shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(each.relu).lower()}>"
-        layer = f"({crew}, {_own(plan, 'x' if number == 1 else f'y{number - 1}', number - 1)}, w{number}"
-        gradient = f"{_own(plan, f'g{number}', number)}, own, mine, n"
-        if number < last:
-            call = f"forward{shape}{layer}, {_own(plan, f'y{number}', number)}, mine)"
-        elif isinstance(net.loss, CrossEntropyLoss):
-            call = f"classify{shape}{layer}, label + from, {gradient})"
-        else:
-            call = (
-                f"reconstruct{shape}{layer}, targets == nullptr ? {_own(plan, 'x', 0)} : targets, "
-                f"targets == nullptr ? nullptr : label + from, {gradient})"
-            )
-        lines.append(f"{crew}.passed({call});")
-        meet("team" if last == 1 else crew)
+    for number in range(1, last + 1):
+        lines.append(f"{crew}.passed({forward(net, plan, number)});")
+        ahead = request_forward(plan, number + 1) if number < last else request_input_gradient(plan, last)
+        meet("team" if last == 1 else crew, ahead)
     for number in range(last, 1, -1):
-        lines.append(f"{crew}.passed({_input_gradient(plan, number, crew)});")
+        lines.append(f"{crew}.passed({input_gradient(plan, number)});")
         if number < last and plan.rows is None:
-            lines.append(_weight_gradient(plan, number + 1, slots, rule))
-        meet("team" if number == 2 else crew)
+            lines.append(weight_gradient(plan, number + 1, slots, rule))
+        if number > 2:
+            meet(crew, request_input_gradient(plan, number - 1))
+        else:
+            meet("team", request_weight_gradient(plan, 2) if is_ahead else [])
     left = range(last, 0, -1) if plan.rows is not None else [number for number in (2, 1) if number <= last]
-    lines += [_weight_gradient(plan, number, slots, rule) for number in left]
+    lines += [weight_gradient(plan, number, slots, rule, is_ahead and number == 2) for number in left]
     return lines if meetings > 1 else [*lines, between[2]]
-
-
-def _own(plan: PersistentPlan, array: str, layer: int) -> str:
-    """CUDA expression of a cluster's rows of an array; layer : the array has this layer's outputs, 0 for x."""
-    features = plan.layers[layer - 1].outputs if layer else plan.layers[0].inputs
-    return array if plan.rows is None else f"{array} + from * {line(features)}"
-
-
-def _input_gradient(plan: PersistentPlan, number: int, crew: str) -> str:
-    """CUDA call of the input gradient of layer `number`, from 1."""
-    each, before, tile = plan.layers[number - 1], plan.layers[number - 2], plan.inputs[number - 1]
-    shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(before.relu).lower()}>"
-    y, g, dx = (
-        _own(plan, f"{name}{layer}", layer) for name, layer in (("y", number - 1), ("g", number), ("g", number - 1))
-    )
-    return f"input_gradient{shape}({crew}, {g}, w{number}, {y}, {dx}, mine)"
-
-
-def _weight_gradient(plan: PersistentPlan, number: int, slots: int, rule: str) -> str:
-    """Line of CUDA with the weight gradient and update of layer `number`, from 1."""
-    each, tile = plan.layers[number - 1], plan.weights[number - 1]
-    x = "x" if number == 1 else f"y{number - 1}"
-    arrays = ", ".join([f"w{number}", *(f"{name}{number}" for name in "vu"[:slots]), *["nullptr"] * (2 - slots)])
-    stepper = f"Stepper<{rule}>{{{arrays}, limit, rule}}"
-    shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(tile.separate).lower()}>"
-    return f"team.passed(weight_gradient{shape}(team, g{number}, {x}, {stepper}, n));"
 
 
 def _loss_tiles(net: Net, plan: PersistentPlan) -> str:
     """CUDA expression, in n, of the number of tiles whose losses are added."""
-    tile: PhaseTile = plan.forward[-1]
-    down = f"pieces(n, {4 * tile.down})"
+    tile = plan.forward[-1]
+    down = f"pieces(n, {tile.rows})"
     if plan.held is not None:
         return f"pieces(n, {plan.rows}) * {plan.cluster}"
     if plan.rows is not None:  # only the last cluster with samples may have fewer than the others
-        across = -(-plan.layers[-1].outputs // (4 * tile.across))
-        return f"n / {plan.rows} * {_tiles_of(plan)} + pieces(n % {plan.rows}, {4 * tile.down}) * {across}"
+        across = -(-plan.layers[-1].outputs // tile.columns)
+        return f"n / {plan.rows} * {_tiles_of(plan)} + pieces(n % {plan.rows}, {tile.rows}) * {across}"
     if isinstance(net.loss, CrossEntropyLoss):
         return down
-    return f"{down} * pieces({plan.layers[-1].outputs}, {4 * tile.across})"
+    return f"{down} * pieces({plan.layers[-1].outputs}, {tile.columns})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -20,10 +21,11 @@ from ...ops.update.cuda import limit
 from ..base import State, StepLog, check_fit, check_no_weights, check_range, goals, in_a_row, not_loaded
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
+from .phase_lines import FactorMap, factor_maps, line
 from .plan import PersistentPlan, Requested, plans, why_not
-from .products import THREADS
 from .registers.by_units import input_scales, stored_rows
-from .source import KERNEL, initial_work, persistent_source, waits
+from .source import KERNEL, buffers, initial_work, persistent_source, waits
+from .tiles import THREADS
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -55,14 +57,16 @@ class PersistentTrainer(KernelTrainer):
         Memory from which phases read weights; the plan's if None.
     exchange : {"stored", "sent"} or None
         How blocks of a cluster pass on their results; the plan's if None.
+    multiply : {"fma", "tensor"} or None
+        How phases multiply with weights in global memory; the plan's if None.
     """
 
     def __init__(
         self, net: Net, config: TrainConfig, state: State, device: Device,
         blocks: int | None = None, wait: str | None = None, cluster: int | None = None, weights: str | None = None,
-        exchange: str | None = None,
+        exchange: str | None = None, multiply: str | None = None,
     ) -> None:  # fmt: skip
-        self.blocks, self.wait, self.cluster, self.weights, self.exchange = blocks, wait, cluster, weights, exchange
+        self.requested = Requested(blocks, wait, cluster, weights, exchange, multiply)
         super().__init__(net, config, state, device, TABLE, "resident")
 
     def _release(self) -> None:
@@ -71,14 +75,9 @@ class PersistentTrainer(KernelTrainer):
         self.arrays: dict[str, Array] = {}
         self.launches: dict[tuple[int, int, bool], Launch] = {}
 
-    @property
-    def _requested(self) -> tuple[int | None, str | None, int | None, str | None, str | None]:
-        """Options of the plan: blocks, wait, cluster, weights and exchange."""
-        return self.blocks, self.wait, self.cluster, self.weights, self.exchange
-
     def on_device(self, device: Device) -> PersistentTrainer:
         start = State(np.zeros(self.net.param_count, np.float32))
-        return PersistentTrainer(self.net, self.config, start, device, *self._requested)
+        return PersistentTrainer(self.net, self.config, start, device, *astuple(self.requested))
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
@@ -92,7 +91,7 @@ class PersistentTrainer(KernelTrainer):
         if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
         found = plans(
-            self.net, self.batch, self.device.limits, Requested(*self._requested), len(self.slots),
+            self.net, self.batch, self.device.limits, self.requested, len(self.slots),
             dataset.train_x.itemsize,
         )  # fmt: skip
         if not found:
@@ -100,14 +99,14 @@ class PersistentTrainer(KernelTrainer):
                 f"rung 'persistent' has no plan for net {self.net.name!r}, batch {self.batch:,}, on {self.device.name} "
                 "with these options: tiles, weights or samples do not fit its shared memory"
             )
-        for plan in found if self.wait is None else found[:1]:
+        for plan in found if self.requested.wait is None else found[:1]:
             self._release()
             self._prepare(dataset, plan)
             try:
                 self._launch(0, 1, False)
                 break
             except LaunchError:  # fewer clusters fit onto this device than the plan assumes
-                if plan is found[-1] or self.wait is not None:
+                if plan is found[-1] or self.requested.wait is not None:
                     raise
 
     def _prepare(self, dataset: Dataset, plan: PersistentPlan) -> None:
@@ -144,6 +143,8 @@ class PersistentTrainer(KernelTrainer):
             "lost": device.zeros((max(plan.blocks, self.batch * plan.layers[-1].outputs),), np.float64, "workspace"),
             "hits": device.zeros((max(plan.blocks, self.batch * plan.layers[-1].outputs),), np.int64, "workspace"),
         }
+        if some := factor_maps(plan):
+            self.arrays["maps"] = device.array(self._map_words(plan, some), "workspace")
         if goal is not None and dataset.has_targets:  # a sample's label is its row of the targets
             self.arrays["targets"] = device.array(goal, "data")
             goal = np.arange(samples, dtype=np.int32)
@@ -157,6 +158,19 @@ class PersistentTrainer(KernelTrainer):
         source = persistent_source(self.net, self.batch, dataset.train_x.dtype, self.config.optimizer, plan)
         self.kernel = device.kernel(source, KERNEL)
         self.seconds["compile"] = self.seconds.get("compile", 0.0) + perf_counter() - start
+
+    def _map_words(self, plan: PersistentPlan, maps: Sequence[FactorMap]) -> np.ndarray:
+        """Words (maps * 16,), uint64, of the copy engine's maps of scratch arrays; again for each cluster's rows."""
+        places = {name: rest for name, *rest in buffers(plan, self.batch, len(self.slots))}
+        words = []
+        for cluster in range(plan.blocks // plan.cluster if plan.rows is not None else 1):
+            for each in maps:
+                offset, rows, features = places[each.array]
+                array = self.arrays["work"][offset : offset + rows * line(features)].reshape(rows, line(features))
+                if each.owned and plan.rows is not None and cluster * plan.rows < rows:
+                    array = array[cluster * plan.rows : min(rows, (cluster + 1) * plan.rows)]
+                words.append(self.device.tensor_map(array, each.rows, each.columns).words)
+        return np.concatenate(words)
 
     def parts(self) -> list[Slice]:
         return []  # no step is divided
@@ -235,9 +249,16 @@ class PersistentTrainer(KernelTrainer):
             int(self.config.steady), arrays["work"], arrays["chosen"],
             arrays["target"], arrays["arrived"], arrays["lost"],
             arrays["hits"], log.loss if has_loss else None,
-            log.correct if has_loss else None, shared=plan.shared, cooperative=plan.in_grid,
+            log.correct if has_loss else None, arrays.get("maps"), shared=plan.shared, cooperative=plan.in_grid,
             cluster=plan.cluster,
         )  # fmt: skip
+
+    def peak(self) -> float | None:
+        """Peak FLOP/s of what multiplies: tensor cores, with two halves for each factor, or multiply-adds."""
+        peaks = self.device.limits.peaks
+        if peaks is None or self.plan is None or not self.plan.on_tensor_cores:
+            return super().peak()
+        return peaks.of("fp32", "tensor cores")
 
     def memory(self) -> dict[str, int]:
         held = super().memory()

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..products import THREADS, LinearLayer
+from ..products import LinearLayer
 from ..shared_arrays import KERNEL_HEAD, declarations, offsets
+from ..tiles import THREADS
 
 #: Inputs of a tile of weights, outputs of a band of it, and tiles times bands of a warp at most: 8 registers each.
 INPUTS, BAND, HELD = 16, 16, 8

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..held import held_line
-from ..products import THREADS, LinearLayer
+from ..products import LinearLayer
 from ..shared_arrays import KERNEL_HEAD, declarations, moves, offsets, stepped
+from ..tiles import THREADS
 
 #: Hidden units of a block, the rows of a tensor core's product; classes at most, which a thread sums at once.
 UNITS, CLASSES = 16, 16

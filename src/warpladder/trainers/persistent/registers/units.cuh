@@ -8,6 +8,7 @@
 // units, OUT outputs. Stored samples are PITCH bytes apart, a multiple of 16.
 #pragma once
 #include "../held.cuh"
+#include "../stepper.cuh"
 #include "stages.cuh"
 #include "tile_products.cuh"
 
@@ -253,7 +254,7 @@ __device__ __forceinline__ void step_second(Stepper<Rule> stepper, const float* 
     for (int i = threadIdx.x; i < 17 * U::OUT; i += THREADS) {
         const int unit = i / U::OUT, at = unit * U::OUT_LINE + i % U::OUT;
         if (unit < U::own() || unit == 16)
-            stepper.step(at, stepper.request(at), sum_of_parts<U>(parts, unit, i % U::OUT));
+            stepper.step(at, sum_of_parts<U>(parts, unit, i % U::OUT));
     }
 }
 
