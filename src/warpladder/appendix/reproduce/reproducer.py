@@ -77,8 +77,9 @@ class Reproducer:
                     self._make(name, bench)
                 except (WarpladderError, *FAULTS) as error:
                     self.failed[name] = _reason(error)
-                    is_ours = isinstance(error, WarpladderError)
-                    if is_ours and len(self.failed) == len(names):  # no experiment can be made
+                    # what another experiment makes may come later
+                    is_final = isinstance(error, WarpladderError) and not isinstance(error, ResultsError)
+                    if is_final and len(self.failed) == len(names):  # no experiment can be made
                         raise
                     bench.watcher.news(f"{name} cannot be made: {self.failed[name]}")
                 written()
