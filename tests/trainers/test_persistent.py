@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edits import edited, occurrences
+from edits import edited, planted
 from same_training import assert_trained_alike, close
 
 from warpladder.config import TrainConfig
@@ -196,18 +196,6 @@ def test_biases_that_have_sums_of_their_own_step_as_numpy_steps_them(monkeypatch
     assert close(np.concatenate([log.loss for log in logs]), np.concatenate([log.loss for log in expected]))
 
 
-def planted(monkeypatch, before, after):
-    """Edit every kernel's text after it is assembled."""
-    real = sources.assembled
-
-    def assembled(path, text):
-        found = real(path, text)
-        assert occurrences(found.text, before) >= 1
-        return replace(found, text=edited(found.text, before, after))
-
-    monkeypatch.setattr(sources, "assembled", assembled)
-
-
 @needs_compiler
 def test_a_missing_wait_is_a_race(monkeypatch):
     wait = "if (more) next = gather.start(step + 1); team.wait(1);"
@@ -269,7 +257,7 @@ WRONG = {
     "a lost group's sum": ("float sum = *first;", "float sum = 0.0f;"),
     "a sample read twice": ("hold(ahead >= 0 ? ahead : rows[at]);", "hold(at == n - 1 ? rows[0] : rows[at]);"),
     "no bias": ("v[array][k] = count > 0 ? *from : 0.0f;", "v[array][k] = 0.0f;"),
-    "no ReLU mask": ("if (!(inputs[j] > 0.0f)) sum[j] = 0.0f;", ""),
+    "no ReLU mask": ("if (!(inputs[j] > 0.0f)) sum[j] = 0.0f;", ";"),
     "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),
     "another block's rows": ("(rank + other) % BLOCKS,", "rank,"),
     "the mean of a full batch": ("(c == label ? 1.0f : 0.0f)) / batch;", "(c == label ? 1.0f : 0.0f)) / 8;"),

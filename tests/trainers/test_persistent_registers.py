@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from edits import edited, occurrences
+from edits import planted
 from same_training import assert_trained_alike, close
 
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
-from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.limits import Limits
 from warpladder.errors import KernelError
@@ -152,17 +151,6 @@ def test_stale_samples_beyond_a_partial_batch_do_not_count(chain):
     assert np.isfinite(trainer.state().params).all()
 
 
-def planted(monkeypatch, before, after):
-    real = sources.assembled
-
-    def assembled(path, text):
-        found = real(path, text)
-        assert occurrences(found.text, before) == 1, before
-        return replace(found, text=edited(found.text, before, after))
-
-    monkeypatch.setattr(sources, "assembled", assembled)
-
-
 #: Faults that arithmetic shows: what is edited, and what takes its place.
 WRONG = {
     "a lost warp's sums": ("other < U::BUSY; ++other) { const", "other < U::BUSY - 1; ++other) { const"),
@@ -202,7 +190,7 @@ SHOWN_BY = {
 def test_planted_faults_change_the_weights(monkeypatch, fault):
     case = SHOWN_BY.get(fault, "one layer" if fault.startswith("one layer") else "bytes")
     expected = trained(case, find("numpy").build)[0].state().params
-    planted(monkeypatch, *WRONG[fault])
+    planted(monkeypatch, *WRONG[fault], once=True)
     assert not close(trained(case, registers())[0].state().params, expected)
 
 
@@ -231,7 +219,7 @@ NAMED = {
 @pytest.mark.parametrize("fault", NAMED)
 def test_faults_of_the_exchange_are_named(monkeypatch, fault):
     before, after, message = NAMED[fault]
-    planted(monkeypatch, before, after)
+    planted(monkeypatch, before, after, once=True)
     with pytest.raises(KernelError, match=message):
         trained("one layer" if fault.startswith("one layer") else "bytes", registers("check", order="random", seed=2))
 

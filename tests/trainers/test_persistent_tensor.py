@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edits import edited, occurrences
+from edits import planted
 from same_training import assert_trained_alike, close
 
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
-from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.limits import Limits
 from warpladder.errors import KernelError
@@ -167,18 +166,6 @@ WRONG = {
     "a lost bias gradient": ("sums.row_sum(threadIdx.x)", "0.0f"),
     "the samples of the step before": ("tile_maps + (odd ?", "tile_maps + (!odd ?"),
 }
-
-
-def planted(monkeypatch, before, after):
-    """Edit every kernel's text after it is assembled."""
-    real = sources.assembled
-
-    def assembled(path, text):
-        found = real(path, text)
-        assert occurrences(found.text, before) >= 1
-        return replace(found, text=edited(found.text, before, after))
-
-    monkeypatch.setattr(sources, "assembled", assembled)
 
 
 @needs_compiler

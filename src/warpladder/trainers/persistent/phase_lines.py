@@ -104,7 +104,7 @@ def forward(net: Net, plan: PersistentPlan, number: int) -> str:
     """CUDA call of the forward product of layer `number`, from 1, and of the loss with the last."""
     each, tile = plan.layers[number - 1], plan.forward[number - 1]
     shape = f"<{_shape(tile, each)}, {str(each.relu).lower()}, {_ahead_of_forward(plan, number)}>"
-    x = own_rows(plan, "x" if number == 1 else f"y{number - 1}", number - 1)
+    x = own_rows(plan, _inputs(number), number - 1)
     maps = _maps(plan, _forward_factors(plan, number))
     layer = f"({team_of(plan)}, {x}, w{number}"
     gradient = f"{own_rows(plan, f'g{number}', number)}, own, mine, n, {maps}"

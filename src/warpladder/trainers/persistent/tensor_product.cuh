@@ -278,7 +278,7 @@ struct EarlyInShared {
         copy_sixteen(place(array, i), from, wanted ? 4 : 0);
     }
 
-    // The same for numbers that are `pitch` apart, `count` of them.
+    // Request `count` numbers of the tile from i on, which are `pitch` floats apart; zeros beyond them.
     __device__ __forceinline__ void request_apart(int array, int, int i, const float* from, int pitch, int count) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) copy_float(place(array, i) + j, j < count ? from + j * pitch : from, j < count);

@@ -29,7 +29,7 @@ BIAS = 1200
 #: Numbers of k of a piece, and pieces in shared memory at a time, at most.
 DEPTHS, STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024), 3
 
-#: Bytes in a cycle that one multiprocessor gets, and all of them, if all pieces of a tile are requested at once.
+#: Bytes in a cycle that all multiprocessors get, and one of them at most, if a tile's pieces are requested together.
 ALL_AT_ONCE, ALL_AT_ONCE_EACH = 5800, 45
 
 #: Cycles of eight numbers of k of one of eight warps on tensor cores, and of each product of 16 x 8 x 8 numbers.
@@ -44,9 +44,9 @@ ALIGNED = 1024
 #: Cycles of a chunk of pieces after the first, until its copies arrive.
 TENSOR_CHUNK = 600
 
-#: Of a tile on tensor cores, fitted to steps of eleven nets on an H200, of which none is off by more than 10 %: cycles
-#: beyond its copies and products; the factor of these, along k and from row to row of both factors; and cycles of an
-#: optimizer's step for each number that it loads, the parameter and its slots.
+#: Costs of a tile on tensor cores, fitted to steps of eleven nets on an H200, each within 10 %: cycles beyond its
+#: copies and products; factors of these with k along the rows and with k from row to row of both factors; and cycles of
+#: an optimizer's step for each number that it loads, the parameter and its slots.
 TENSOR_LATENCY, ALONG, ACROSS, STEP = 1700, 1.13, 2.58, 1.1
 
 
