@@ -11,6 +11,7 @@ import pytest
 
 import warpladder as wl
 from warpladder.machine.peaks import Peaks
+from warpladder.sklearn import MLPClassifier
 from warpladder.train import auto
 from warpladder.train.auto import Cost, fastest
 from warpladder.train.request import RunRequest
@@ -40,6 +41,41 @@ def test_convolutions_cost_numpy_more():
     numpy, native, *_ = auto.costs()
     assert numpy.seconds(cnn, 0, 1000) > 1000 * cnn.train_flops * numpy.flop
     assert native.seconds(cnn, 938, 60_000) < numpy.seconds(cnn, 938, 60_000)
+
+
+def of_zeros(share, samples=60_000, features=784):
+    """Samples (samples, features) float32, of whose numbers this share is not 0."""
+    x = np.zeros((samples, features), np.float32)
+    x[:, : round(share * features)] = 0.5
+    return x
+
+
+def test_zeros_that_native_leaves_out_count():
+    net, config = wl.nets.mlp((784,), 10), wl.TrainConfig(batch_size=200, optimizer=wl.Adam(1e-3))
+    saved = [auto.left_out(net, config, of_zeros(share)) / net.train_flops for share in (0, 0.02, 0.2, 0.33, 0.34, 1)]
+    assert saved == pytest.approx([0.85, 0.81, 0.46, 0.21, 0, 0], abs=0.03)  # measured: 0.83, 0.46, 0.22
+    native = next(cost for cost in auto.costs() if cost.rung == "native")
+    dense, sparse = (native.seconds(net, 3000, 600_000, each * net.train_flops) for each in (0, saved[2]))
+    assert native.start < sparse < dense
+
+
+@pytest.mark.parametrize("net", [wl.nets.softmax((784,), 10), wl.nets.mlp10((784,), 10), wl.nets.cnn((1, 28, 28), 10)])
+def test_zeros_count_for_no_thin_first_layer_and_no_convolution(net):
+    assert auto.left_out(net, wl.TrainConfig(), of_zeros(0.1, 100).reshape(-1, *net.in_shape)) == 0
+
+
+def test_zeros_decide_in_training_and_in_the_estimators_alike(monkeypatch):
+    net, config = wl.nets.mlp((784,), 10), wl.TrainConfig(batch_size=20, epochs=5)
+    work = 5 * 100 * net.train_flops * 1e-6  # between those of 20 % and of dense numbers
+    monkeypatch.setattr(auto, "costs", lambda: (Cost("native", 1, 0, 1e-6, 0), Cost("numpy", 1 + 0.75 * work, 0, 0, 0)))
+    monkeypatch.setattr(MLPClassifier, "_train", lambda *_: None)
+    few, many, y = of_zeros(0.2, 100), of_zeros(0.9, 100), np.arange(100) % 10
+    for x, rung in ((few, "native"), (few, "native"), (many, "numpy"), (few + 1, "numpy")):
+        assert fastest(net, config, 100, x=x)[0] == rung
+        assert resolve(RunRequest(net, wl.data.arrays(x, y, x, y), config)).rung.name == rung
+        model = MLPClassifier((256,), max_iter=5, dropout=0.1, batch_size=20).fit(x, y)
+        assert model.rung_ == rung
+    assert fastest(net, config, 100)[0] == "numpy"  # without samples no zeros are expected
 
 
 def test_a_rung_that_cannot_train_here_is_no_choice(monkeypatch):

@@ -277,7 +277,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
 
             theirs = [Cost(OWN, -IMPORT, STEP, FLOP, PARAMETER)] if only is None else []
             net, config = self._net(units), self._config(samples)
-            self.rung_, self.rung_reason_ = fastest(net, config, samples, epochs, theirs)
+            self.rung_, self.rung_reason_ = fastest(net, config, samples, epochs, theirs, x)
 
     def _their_seconds(self, samples: int, epochs: int, units: list[int]) -> float:
         """Estimated seconds of a fit by scikit-learn's arithmetic."""

@@ -75,7 +75,7 @@ def resolve(request: RunRequest) -> ResolvedRun:
     before = None if request.resume is None else load(request.resume)
     net, stored, config = _task_of(request, before)
     task = _checked(net, stored, config)
-    choice = choose_rung(request.rung, request.rung_options, before, (net, config, len(stored.train_x)))
+    choice = choose_rung(request.rung, request.rung_options, before, (net, config, task.data.train_x))
     here = data_mark(stored)
     if before is None:
         start = fresh_start(net, config, here, choice.rung, request.weights)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import ladder
 from ..checkpoint import Checkpoint
 from ..config import TrainConfig
@@ -23,19 +25,20 @@ class RungChoice(NamedTuple):
 
 
 def choose_rung(
-    rung: Any, options: Mapping[str, Any], before: Checkpoint | None, task: tuple[Net, TrainConfig, int]
+    rung: Any, options: Mapping[str, Any], before: Checkpoint | None, task: tuple[Net, TrainConfig, np.ndarray]
 ) -> RungChoice:
     """Rung of a run; for None the rung that trained `before`, the run to continue, else the choice of "auto".
 
     options : options in addition to those in the rung's name, as for `with_shared`.
-    task : net, settings and number of training samples, for "auto".
+    task : net, settings and training samples, as trainers take them, for "auto".
     """
     if rung is not None and rung != AUTO:
         choice = RungChoice(resolve_rung(rung), "requested")
     elif before is not None and rung is None:
         choice = RungChoice(rung_of(before), "it trained the checkpoint")
     else:
-        name, reason = fastest(*task)
+        net, config, x = task
+        name, reason = fastest(net, config, len(x), x=x)
         choice = RungChoice(ladder.find(name), f"{AUTO}: {reason}")
     return choice._replace(rung=with_shared([choice.rung], options)[0])
 

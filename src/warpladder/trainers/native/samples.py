@@ -62,10 +62,15 @@ def rows_for(plan: NativePlan, memory: NativeMemory, has_loss: bool) -> list[Ins
     ]
 
 
-def mostly_zeros(x: np.ndarray) -> bool:
-    """True if at most MOST of the numbers are other than 0, in COUNTED samples or up to twice as many."""
+def nonzeros(x: np.ndarray) -> float:
+    """Share of numbers other than 0, in COUNTED samples or up to twice as many."""
     some = x[:: max(1, len(x) // COUNTED)]
-    return bool(np.count_nonzero(some != 0) <= MOST * some.size)
+    return np.count_nonzero(some != 0) / max(1, some.size)
+
+
+def mostly_zeros(x: np.ndarray) -> bool:
+    """True if at most MOST of the numbers are other than 0."""
+    return nonzeros(x) <= MOST
 
 
 def list_nonzeros(depth: int, samples: int, call: Callable[..., None]) -> dict[str, np.ndarray]:
