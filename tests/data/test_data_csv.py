@@ -50,6 +50,41 @@ def test_kaggle_files(tmp_path):
     assert data.scale == 1 / 255
 
 
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("labels", [(-1, 1), (20109, 20354), (300, 2**40)])
+@pytest.mark.parametrize("heading", ["label,a,b", "a,b,label", None])
+def test_labels_are_any_whole_numbers(labels, heading, numbers, tmp_path):
+    for file, count in (("train.csv", 4), ("test.csv", 2)):
+        rows = [[labels[row % 2], row, 7] for row in range(count)]
+        rows = [[*row[1:], row[0]] for row in rows] if heading == "a,b,label" else rows
+        (tmp_path / file).write_text(text(np.array(rows), heading))
+    data = load("csv", data_dir=tmp_path, standardize=numbers)
+    assert data.train_y is not None and data.class_names == labels
+    assert data.train_y.tolist() == [0, 1, 0, 1] and data.test_y is not None and data.test_y.tolist() == [0, 1]
+    assert data.train_x.reshape(4, -1).tolist() == [[row, 7] for row in range(4)]
+    (tmp_path / "test.csv").write_text("1,300\n" if heading is None else "a,b\n1,300\n")  # no label: pixels alone
+    if numbers:
+        assert load("csv", data_dir=tmp_path, standardize=True).test_x.tolist() == [[1, 300]]
+    else:
+        with pytest.raises(DataError, match="'300' is not a whole number 0 to 255"):
+            load("csv", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(("cell", "words"), [
+    ("2.37", "the label column holds 2.37: labels are whole numbers, or names; numbers to predict .* --target NAME"),
+    ("1e300", "the label column holds 1e\\+300"),
+    ("cat", r"line 3, column 3 \('label'\): 'cat' is not a whole number: labels that are names are read with "
+            "--data FILE.csv --label label"),
+    ("", "line 3, column 3 .*the cell is empty where a whole number is wanted"),
+    ("nan", "'nan' is not a whole number; --data FILE.csv"),
+])  # fmt: skip
+def test_what_is_no_label(cell, words, tmp_path):
+    (tmp_path / "train.csv").write_text(f"a,b,label\n1,2,3\n4,5,{cell}\n")
+    (tmp_path / "test.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=words):
+        load("csv", data_dir=tmp_path)
+
+
 def test_a_labelled_test_file(tmp_path):
     _, test = write(tmp_path, labelled_test=True)
     data = load("csv", data_dir=tmp_path)

@@ -97,7 +97,7 @@ BAD = {
         "a,x,y\n1,1,2\ncat,1,2\n",
         None,
         True,
-        "line 3, column 1 ('a'): 'cat' is not a finite number",
+        "line 3, column 1 ('a'): 'cat' is not a whole number",
     ),
     "a label last": (
         "a,b,kind\n1,2,cat\n",

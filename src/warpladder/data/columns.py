@@ -11,6 +11,9 @@ from ..errors import DataError
 from ..errors.arguments import listed
 from .convert import to_numpy
 
+#: Headings, in lower case, that mean that a column is the label.
+LABELS = ("label", "labels", "class", "target", "y", "digit", "category", "kind", "species")
+
 
 def is_data_frame(data: Any) -> bool:
     """True for a data frame that narwhals may read: it has columns and a shape of two axes, and is no array."""

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,13 @@ import numpy as np
 from ..errors import DataError
 from ..errors.arguments import listed, shown
 from ..files.atomic import write_atomically
+from .columns import LABELS
 from .dataset import Dataset
 from .labels import is_text, numbered_parts
 from .local import archives, find_all
 from .reader import opened
 from .source import Request, Source
-from .tables.numeric import CsvTable, read_table
+from .tables.numeric import CsvTable, FindLabel, read_table
 
 FOLDERS = ("digit-recognizer", "csv", ".")
 _NAMES = (
@@ -30,9 +32,7 @@ _NAMES = (
     ("test.csv", "mnist_test.csv", "fashion-mnist_test.csv"),
 )
 _LIMIT = 2**32  # bytes of text, unpacked
-_LARGEST_LABEL = 2**24  # float32 represents it exactly
-#: Headings, in lower case, that mean that a column is the label.
-LABELS = ("label", "labels", "class", "target", "y", "digit", "category", "kind", "species")
+_LARGEST_LABEL = 2**53  # float64 represents it exactly
 
 
 def load(request: Request) -> Dataset:
@@ -71,13 +71,20 @@ def read(
         Heading of the column with the labels. None takes the first column if it has names, no heading, or a
         heading that means label.
     """
-    train_table = _label_first(train, _table(train, numbers), label)
+    train_table = _label_first(train, _table(train, numbers, lambda header, _: _label_at(header, label) or 0), label)
     features = train_table.columns - 1
     if features < 1:
         raise DataError(f"{train}: has a single column where a label and pixels are wanted")
     _check_label(train, train_table, label)
     shape = (features,) if numbers and shape is None else _shape(train, features, shape)
-    test_table = _same_columns(test, _label_first(test, _table(test, numbers), label), train_table)
+
+    def of_test(header: tuple[str, ...] | None, columns: int) -> int | None:
+        """Column of the test table's labels; None without them."""
+        if header is None or train_table.header is None:
+            return 0 if columns == features + 1 else None
+        return header.index(train_table.header[0]) if train_table.header[0] in header else None
+
+    test_table = _same_columns(test, _label_first(test, _table(test, numbers, of_test), label), train_table)
     if test_table.columns not in (features, features + 1):
         raise DataError(
             f"{test}: has {test_table.columns} columns, {train} has {features + 1}: "
@@ -108,7 +115,8 @@ def _labels(path: Path, table: CsvTable) -> np.ndarray:
     """Labels (rows,) from the first column: names or whole numbers."""
     if table.names is not None:
         return table.names
-    column = table.cells[:, 0]
+    assert table.labels is not None
+    column = table.labels
     is_label = (np.abs(column) <= _LARGEST_LABEL) & (column == np.floor(column))
     if not is_label.all():
         odd = column[~is_label][0]
@@ -144,9 +152,16 @@ def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
         raise DataError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def _table(path: Path, numbers: bool) -> CsvTable:
+def _table(path: Path, numbers: bool, label: FindLabel) -> CsvTable:
     with opened(path, _LIMIT) as reader:
-        return read_table(reader, names=True, numbers=numbers)
+        return read_table(reader, names=True, numbers=numbers, label=label)
+
+
+def _label_at(header: tuple[str, ...] | None, label: str | None) -> int | None:
+    """Number of the column whose heading is requested or means label; None without one."""
+    names = [name.lower() for name in header or ()]
+    wanted = "label" if label is None else label.lower()
+    return names.index(wanted) if wanted in names else None
 
 
 def _label_first(path: Path, table: CsvTable, label: str | None) -> CsvTable:
@@ -155,11 +170,9 @@ def _label_first(path: Path, table: CsvTable, label: str | None) -> CsvTable:
         return table
     if table.header is None:
         raise DataError(f"{path}: has no headings, so no column can be called {shown(label)}")
-    names = [name.lower() for name in table.header]
-    wanted = "label" if label is None else label.lower()
-    if wanted not in names:
+    at = _label_at(table.header, label)
+    if at is None:
         return table
-    at = names.index(wanted)
     if at == 0 or table.names is not None:
         if at:
             raise DataError(
@@ -167,8 +180,8 @@ def _label_first(path: Path, table: CsvTable, label: str | None) -> CsvTable:
                 f"{table.header[at]}, which takes such tables"
             )
         return table
-    order = [at, *(each for each in range(len(names)) if each != at)]
-    return CsvTable(tuple(table.header[each] for each in order), table.cells[:, order])
+    order = [at, *(each for each in range(table.columns) if each != at)]
+    return replace(table, header=tuple(table.header[each] for each in order), cells=table.cells[:, order])
 
 
 def _check_label(path: Path, table: CsvTable, label: str | None) -> None:
@@ -201,7 +214,7 @@ def _same_columns(path: Path, table: CsvTable, train: CsvTable) -> CsvTable:
             f"and has {listed(odd)!r}"
         )
     order = [table.header.index(name) - skipped for name in wanted[skipped:]]
-    return CsvTable(tuple(wanted), table.cells[:, order], table.names)
+    return replace(table, header=tuple(wanted), cells=table.cells[:, order])
 
 
 def _shape(path: Path, features: int, shape: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -208,6 +208,24 @@ def test_columns_that_count_rows_are_left_out(tmp_path):
         table(path, "PassengerId")
 
 
+def test_the_index_of_rows_that_were_chosen_is_left_out_if_it_has_no_name(tmp_path):
+    order = np.random.default_rng(0).permutation(500)
+    chosen = [[str(number), str(number), *line] for number, line in zip(order, rows(), strict=False)]
+    with pytest.warns(UserWarning, match="'Unnamed: 0' counts the rows, and is left out"):
+        data = table(write(tmp_path / "c.csv", chosen, ["", "size", *HEADING]), "answer")
+    assert data.table is not None and data.table.dropped == ("Unnamed: 0",)  # a size may have a value for each row
+
+
+@pytest.mark.parametrize(("heading", "hint"), [
+    (["label", "a", "b"], "label"), (["a", "Species", "b"], "Species"), (["a", "b", "c"], "c"), (["a", "b", ""], "b"),
+])  # fmt: skip
+def test_the_likely_label_is_one_that_is_called_so(heading, hint, tmp_path):
+    path = write(tmp_path / "t.csv", [[str(row), str(row % 3), str(row % 2 if heading[-1] else "")] for row in (1, 5, 2)],
+                 heading)  # fmt: skip
+    with pytest.raises(DataError, match=f"perhaps '{hint}'"):
+        table(path)
+
+
 def test_texts_that_training_lacked_are_said(people, tmp_path):
     data = table(people, "answer")
     assert data.table is not None

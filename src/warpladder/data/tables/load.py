@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from ...errors import ArgumentError, DataError
 from ...errors.arguments import called_by_name, listed, meant, shown, wanted
 from ...errors.warning import warn
-from ..columns import is_data_frame
+from ..columns import LABELS, is_data_frame
 from ..dataset import Dataset
 from ..encoded import encoded
 from ..labels import classes_of, label_array, numbered
@@ -26,6 +27,7 @@ from .text import read_text
 
 _LIMIT = 2**32  # bytes of text
 REPEATED = 10  # rows for each distinct value of a column whose values may tell the label, on average
+_NAMELESS = re.compile(r"(Unnamed: \d+)?")  # name of a column without a heading, as pandas writes an index
 FAR = 1e4  # distances between the quartiles from which on a number is an outlier
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
@@ -223,7 +225,8 @@ def _check_names(
 ) -> list[str]:
     """Names of the label or the targets, after a check that all names are columns."""
     if not learnt:
-        likely = [name for name in (frame.names[-1], frame.names[0]) if not _counts(frame.columns[name])]
+        meaning = [name for name in frame.names if name.lower() in LABELS]
+        likely = [name for name in (*meaning, *frame.names[::-1]) if _may_be_label(frame.columns[name])]
         hint = f"; perhaps {shown(likely[0])}" if likely else ""
         raise DataError(
             f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}. The "
@@ -295,15 +298,23 @@ def _warn_of_outliers(frame: Frame, columns: Sequence[Any]) -> None:
             )
 
 
-def _counts(column: TableColumn) -> bool:
-    """True if a column numbers its rows, like an index."""
+def _may_be_label(column: TableColumn) -> bool:
+    return not _is_index(column) and not column.missing.all()
+
+
+def _is_index(column: TableColumn) -> bool:
+    """True if a column numbers its rows, or has no name and a whole number of its own in each row: the index of rows
+    that were chosen from a table.
+    """
     numbers = column.numbers
-    return len(numbers) > 2 and bool((np.diff(numbers) == 1).all())
+    is_nameless = _NAMELESS.fullmatch(column.name) is not None and bool((numbers == np.floor(numbers)).all())
+    is_index = is_nameless and len(np.unique(numbers)) == len(numbers)
+    return len(numbers) > 2 and (is_index or bool((np.diff(numbers) == 1).all()))
 
 
 def _counting(frame: Frame) -> tuple[str, ...]:
     """Names of columns that only number the rows, with a warning that they are left out."""
-    found = tuple(name for name, column in frame.columns.items() if _counts(column))
+    found = tuple(name for name, column in frame.columns.items() if _is_index(column))
     if found:
         warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out")
     return found

@@ -5,8 +5,9 @@ names of classes in the first column. text.py reads the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import NoReturn
 
 import numpy as np
@@ -16,7 +17,6 @@ from ..reader import Reader
 from .text import NUMBER, Text, read_text
 
 _LARGEST = float(np.finfo(np.float32).max)
-_WHOLE = re.compile(r"\+?([0-9]{1,20})(?:\.0*)?")
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,14 @@ class CsvTable:
     header : names of the columns, or None.
     cells : (rows, columns) uint8, or float32 for any numbers.
     names : (rows,) str: the first column if it is text, which is then not in `cells`; None if it is numbers.
+    labels : (rows,) float64: numbers of the label's column, of any size; 0 stands in its place in `cells`. None if that
+        column is not known.
     """
 
     header: tuple[str, ...] | None
     cells: np.ndarray
     names: np.ndarray | None = None
+    labels: np.ndarray | None = None
 
     @property
     def columns(self) -> int:
@@ -38,7 +41,13 @@ class CsvTable:
         return self.cells.shape[1] + (self.names is not None)
 
 
-def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) -> CsvTable:
+#: From a table's header, or None, and its number of columns to the number of the label's column; None without one.
+FindLabel = Callable[[tuple[str, ...] | None, int], int | None]
+
+
+def read_table(
+    reader: Reader, *, names: bool = False, numbers: bool = False, label: FindLabel = lambda header, columns: None
+) -> CsvTable:
     """Read a whole table. Raises `DataError` with the line of the first wrong cell.
 
     Parameters
@@ -48,8 +57,10 @@ def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) ->
         True if the first column may be names of classes: text in every row.
     numbers : bool
         True if cells may be any finite numbers, not only whole numbers from 0 to 255.
+    label : function
+        Finds the column of labels, whose numbers may be of any size.
     """
-    return _Rows(reader, read_text(reader), numbers).table(names)
+    return _Rows(reader, read_text(reader), numbers).table(names, label)
 
 
 class _Rows:
@@ -59,21 +70,25 @@ class _Rows:
         self.reader, self.text, self.numbers = reader, text, numbers
         self.header: tuple[str, ...] | None = None
         self.first = 0
+        self.label: int | None = None
 
-    def table(self, may_name: bool) -> CsvTable:
+    def table(self, may_name: bool, label: FindLabel) -> CsvTable:
         """Table of all rows; `may_name` is `names` of `read_table`."""
         named = self._find_header(may_name)
         if self.first == self.text.rows:
             self.reader.fail("has a header but no rows")
-        names = self._names() if named else None
-        return CsvTable(self.header, self._cells(int(named)), names)
+        if named:
+            names = self._names()
+            return CsvTable(self.header, self._cells(1), names)
+        self.label = label(self.header, len(self.text.columns))
+        labels = None if self.label is None else self.text.numbers(self.label)[self.first :]
+        return CsvTable(self.header, self._cells(0), labels=labels)
 
     def _find_header(self, may_name: bool) -> bool:
         """Decide whether the first row is a header; True if the first column holds names."""
         cells = self.text.row(0)
         self._refuse_index(cells)
-        whole = NUMBER if self.numbers else _WHOLE
-        if not cells[0] or whole.fullmatch(cells[0]):
+        if not cells[0] or NUMBER.fullmatch(cells[0]):
             return False
         second = self.text.row(1) if self.text.rows > 1 else None
         named = may_name and len(cells) > 1 and (second is None or bool(second[0] and not NUMBER.fullmatch(second[0])))
@@ -119,6 +134,8 @@ class _Rows:
             good = np.abs(values) <= _LARGEST if self.numbers else (values >= 0) & (values <= 255)
             if not self.numbers:
                 good &= values == np.floor(values)
+            if column + first_column == self.label:
+                good, values = np.isfinite(values), np.zeros_like(values)
             if not good.all():
                 wrong.append((int(np.argmin(good)), column + first_column))
                 values = np.where(good, values, 0)
@@ -130,7 +147,8 @@ class _Rows:
 
     def _refuse(self, row: int, column: int, last: int) -> NoReturn:
         """Raise `DataError` for a wrong cell, with its line, column and content."""
-        wanted = "finite number" if self.numbers else "whole number 0 to 255"
+        is_label = column == self.label
+        wanted = "whole number" if is_label else "finite number" if self.numbers else "whole number 0 to 255"
         cell = self.text.columns[column][row].as_py()
         if not cell:
             self._fail(row, column, f"the cell is empty where a {wanted} is wanted{_GAPS}")
@@ -143,6 +161,8 @@ class _Rows:
             )
         elif cell.lower() in ("nan", "na", "null", "none", "?"):
             what += _GAPS
+        elif is_label and column and self.header:
+            what += f": labels that are names are read with --data FILE.csv --label {quote(self.header[column])}"
         elif column and column == last and cell[:1].isalpha() and cell.lower() not in ("inf", "infinity"):
             what += ": if that is the label, put it into the first column, or name it with --label"
         elif cell[:1].isalpha() and cell.lower() not in ("inf", "infinity"):
