@@ -109,6 +109,28 @@ def test_state_is_a_copy(rung: Rung) -> None:
         assert trainer.state().params.any()
 
 
+NORMALISED = nets.Net("normalised", (5,), (nets.Linear(out_features=4), nets.BatchNorm1d(), nets.ReLU(),
+                      nets.Linear(out_features=3)), nets.CrossEntropyLoss())  # fmt: skip
+
+
+@rungs
+@pytest.mark.parametrize("net", [SMALL, NORMALISED], ids=lambda net: net.name)
+def test_weights_are_those_of_the_state_and_a_copy(rung: Rung, net: Net) -> None:
+    drawn = case(net, SETTINGS, seed=2, samples=8)
+    if (reason := rung.unsupported(net, SETTINGS)) is not None:
+        pytest.skip(reason)
+    with build(rung, drawn) as trainer:
+        trainer.run(drawn.order, 0, 1)
+        state, (params, buffers) = trainer.state(), trainer.weights()
+        assert np.array_equal(params, state.params) and params.dtype == state.params.dtype
+        assert (buffers is None) == (state.buffers is None)
+        params[...] = 7
+        if buffers is not None and state.buffers is not None:
+            assert np.array_equal(buffers, state.buffers) and len(buffers) == net.buffer_count
+            buffers[...] = 7
+        assert bits(trainer.state()) == bits(state)
+
+
 @rungs
 @pytest.mark.parametrize("net", (*ZOO[:-1], NARROW), ids=lambda net: net.name)
 def test_predict_any_number_of_samples(rung: Rung, net: Net) -> None:

@@ -57,7 +57,7 @@ class Fit:
         self.loss_factor, self.gradient_factor = model._factors()
         self.rate = rate
         self.trainer = self._trainer(State(weights, slots, updates, buffers))
-        self.penalty = self._penalty(weights)
+        self.penalty = self._penalty(self._coefs(weights))
 
     def run(self) -> None:
         """Train until the loss stops improving, or for max_iter epochs; for one epoch if incremental."""
@@ -119,15 +119,15 @@ class Fit:
 
     def _note(self, loss: float, samples: int) -> None:
         """Store the figures of an epoch in the model's attributes."""
-        model, state = self.model, self.trainer.state()
-        if not np.isfinite(loss) or not np.isfinite(state.params).all():
+        model, (params, buffers) = self.model, self.trainer.weights()
+        if not np.isfinite(loss) or not np.isfinite(params).all():
             raise ValueError(
                 "Solver produced non-finite parameter weights. The input data may contain large values and need to be "
                 "preprocessed."
             ) from DivergedError(f"loss {loss} in epoch {model.n_iter_ + 1} on rung {self.rung.name!r}")
-        before, self.penalty = self.penalty, self._penalty(state.params)
-        model.coefs_, model.intercepts_ = model._arrays(self.net, state.params, state.buffers)
-        model._raw = (state.params, state.buffers) if model.batch_norm else None
+        model.coefs_, model.intercepts_ = model._arrays(self.net, params, buffers)
+        before, self.penalty = self.penalty, self._penalty(model.coefs_ if buffers is None else self._coefs(params))
+        model._raw = (params, buffers) if model.batch_norm else None
         model.n_iter_ += 1
         model.t_ += samples
         # scikit-learn adds each batch's penalty; this is the mean of the penalties at both ends of the epoch.
@@ -136,9 +136,13 @@ class Fit:
         if model.verbose:
             print(f"Iteration {model.n_iter_}, loss = {model.loss_:.8f}")
 
-    def _penalty(self, params: np.ndarray) -> float:
-        """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's loss."""
+    def _coefs(self, params: np.ndarray) -> list[np.ndarray]:
+        """coefs_ of flat parameters without normalisations."""
         coefs, _ = self.model._arrays(self.net, params, None)
+        return list(coefs)
+
+    def _penalty(self, coefs: list[np.ndarray]) -> float:
+        """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's loss."""
         batch = self.config.batch(len(self.data.train_x)) * self.mean_weight
         return (
             0.5

@@ -178,6 +178,11 @@ class Trainer(ABC):
     def state(self) -> State:
         """Copy of the parameters and slots, and the number of updates so far."""
 
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Copies of the state's parameters and running statistics, or None without any."""
+        state = self.state()
+        return state.params, state.buffers
+
     @abstractmethod
     def set_state(self, state: State) -> None:
         """Replace the parameters, the slots and the number of updates."""

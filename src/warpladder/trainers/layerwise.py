@@ -198,10 +198,11 @@ class LayerwiseTrainer(Trainer):
         return float(self.batch.loss.loss[0]), int(self.batch.loss.correct[0])
 
     def state(self) -> State:
-        return State(
-            host(self.params).copy(), {name: host(slot).copy() for name, slot in self.slots.items()}, self.step,
-            host(self.buffers).copy() if self.net.normalizes else None,
-        )  # fmt: skip
+        params, buffers = self.weights()
+        return State(params, {name: host(slot).copy() for name, slot in self.slots.items()}, self.step, buffers)
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        return host(self.params).copy(), host(self.buffers).copy() if self.net.normalizes else None
 
     def set_state(self, state: State) -> None:
         self.params[...] = self.xp.asarray(state.params)

@@ -30,8 +30,7 @@ from .predict import PREDICTED, predict
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-#: Of activations and their gradients at a time: a larger batch goes through the layers in slices, whose gradients are
-#: added up.
+#: Of activations and their gradients at a time: a larger batch goes through in slices, whose gradients are added up.
 SLICE_BYTES = 4 << 30
 
 #: Threads of a block, by default.
@@ -291,9 +290,12 @@ class KernelTrainer(Trainer):
         return -(-samples // -(-samples // limit))
 
     def state(self) -> State:
+        params, buffers = self.weights()
         slots = {name: self.layout.download(slot) for name, slot in self.slots.items()}
-        buffers = None if self.buffers is None else self.buffers.download()
-        return State(self.layout.download(self.params), slots, self.update_count, buffers)
+        return State(params, slots, self.update_count, buffers)
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        return self.layout.download(self.params), None if self.buffers is None else self.buffers.download()
 
     def set_state(self, state: State) -> None:
         self.layout.upload(self.params, state.params)
@@ -337,10 +339,8 @@ class KernelTrainer(Trainer):
 
     def sources(self) -> list[type | Path]:
         """Files of `source_files` for a step, and the classes of the feed and of a derived trainer."""
-        if self.feed is None:
-            return []
-        files = source_files(self.stages(self.parts()[0]))
-        return [*files, type(self.feed), *({type(self)} - {KernelTrainer})]
+        files = [] if self.feed is None else source_files(self.stages(self.parts()[0]))
+        return [*files, type(self.feed), *({type(self)} - {KernelTrainer})] if files else []
 
     def close(self) -> None:
         self._release()

@@ -36,7 +36,6 @@ from .threads.workers import MANY, Workers
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-
 PREDICT_BATCH = 256  # samples of a plan for full batches that predicts before it knows their number
 SLACK = 64  # floats after a buffer's end that a tile may read
 
@@ -229,10 +228,13 @@ class NativeTrainer(Trainer):
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
-        layout = self.plan.layout
-        slots = {name: layout.to_flat(held) for name, held in self._slots()}
+        params, buffers = self.weights()
+        slots = {name: self.plan.layout.to_flat(held) for name, held in self._slots()}
+        return State(params, slots, self._step, buffers)
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
         buffers = self._memory.buffers.copy() if self.net.normalizes else None
-        return State(layout.to_flat(self._memory.weights), slots, self._step, buffers)
+        return self.plan.layout.to_flat(self._memory.weights), buffers
 
     def set_state(self, state: State) -> None:
         layout = self.plan.layout
@@ -268,8 +270,7 @@ class NativeTrainer(Trainer):
 
     def sources(self) -> list[Path]:
         """Files of the vector kernels of this net's products and of the update."""
-        convolves = any(isinstance(layer, Conv2d) for layer in self.net.layers)
-        tiles = ("convolution", "pixel_run_tile") if convolves else ()
+        tiles = ("convolution", "pixel_run_tile") if any(isinstance(each, Conv2d) for each in self.net.layers) else ()
         kernels = ("matmul_tile", "dot_products", "few_outputs", *tiles, "update")
         files = (*(f"kernels/{name}.py" for name in kernels), "threads/run.py")
         return [Path(__file__).parent / file for file in files]
