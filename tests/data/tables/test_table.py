@@ -138,10 +138,11 @@ def test_several_frames_and_lazy_ones_are_refused(people):
 
 
 def frames(path: Path) -> list[Any]:
-    """The file as a data frame of pandas, and of polars where it is installed."""
+    """The file as a data frame of pandas and pyarrow, and of polars where it is installed."""
     pandas = pytest.importorskip("pandas")
     polars = [module for module in ("polars",) if find_spec(module)]
-    return [pandas.read_csv(path), *(import_module(module).read_csv(path) for module in polars)]
+    others = [import_module(module).read_csv(path) for module in ("pyarrow.csv", *polars)]
+    return [pandas.read_csv(path), *others]
 
 
 def test_data_frames_give_the_same_numbers(people):
@@ -153,6 +154,21 @@ def test_data_frames_give_the_same_numbers(people):
     run = wl.train("mlp", from_file, wl.TrainConfig(epochs=1))
     for frame in frames(people):
         assert run.predict(frame).tolist() == run.predict(people).tolist()
+
+
+@pytest.mark.parametrize("gaps", [["?", ""], ["None", "NULL", "n/a", "?", ""]])
+def test_gaps_of_files_and_of_frames_that_were_read_from_them(gaps, tmp_path):
+    cells = ["none", "mild", *gaps]
+    lines = [[cells[row % len(cells)], gaps[0] if row % 5 == 0 else str(row * row % 11), "none" if row % 2 else "some"]
+             for row in range(140)]  # fmt: skip
+    path = write(tmp_path / "t.csv", lines, ["pain", "size", "label"])
+    data = table(path, "label")
+    assert data.class_names == ("none", "some") and data.table is not None  # a class, where None is a gap
+    pain, size = data.table.columns
+    assert isinstance(pain, TextColumn) and pain.categories == ("mild", "none") and isinstance(size, NumberColumn)
+    for frame in frames(path) if len(gaps) == 2 else frames(path)[:1]:  # the others read NULL as a text
+        found = table(frame, "label")
+        assert found.table == data.table and np.array_equal(found.train_x, data.train_x)
 
 
 def test_categories_bool_and_nullable_columns_of_pandas():

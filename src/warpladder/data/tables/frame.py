@@ -15,8 +15,8 @@ from ...errors.arguments import shown
 from ..columns import check_columns
 from .text import Text
 
-#: Texts, in lower case, of a missing value.
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "<na>")
+#: Texts, in lower case, of a missing value in a file, and its text in Python; in a data frame only the first two are.
+MISSING, PYTHONS = ("", "?", "na", "n/a", "nan", "null", "<na>"), "None"
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:.*)?")
 _WITH_UNIT = re.compile(r"[+-]?\d+([.,' ]\d+)* ?([^\d\s.,+-][^\d]{0,11})")
 _NO_CELL = (list, tuple, dict, set, complex, np.ndarray)  # values of data frames that are no cell of a table
@@ -143,7 +143,7 @@ def from_text(text: Text) -> Frame:
     columns = {}
     for number, name in enumerate(names):
         cells = np.array(text.columns[number][1:].to_pylist(), object)
-        texts = np.array([None if cell.lower() in MISSING else cell for cell in cells], object)
+        texts = np.array([None if cell == PYTHONS or cell.lower() in MISSING else cell for cell in cells], object)
         columns[name] = TableColumn(name, text.numbers(number)[1:], texts)
     frame = Frame(text.name, columns, text.lines()[1:])
     again = np.logical_and.reduce([columns[name].texts == name for name in names])
@@ -179,7 +179,10 @@ def from_data_frame(data: Any, name: str) -> Frame:
             raise DataError(f"{name}: two columns are called {shown(heading)}")
         gone = series.is_null().to_list()
         missing = [
-            null or (isinstance(value, float) and value != value) for value, null in zip(values, gone, strict=True)
+            null
+            or (isinstance(value, float) and value != value)
+            or (isinstance(value, str) and value.strip() in MISSING[:2])
+            for value, null in zip(values, gone, strict=True)
         ]
         texts = np.array([None if null else _as_text(v) for v, null in zip(values, missing, strict=True)], object)
         is_number = dtype.is_numeric() or dtype == narwhals.Boolean
