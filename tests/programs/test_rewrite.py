@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from warpladder.cli.kernels import has_main
 from warpladder.errors import ConfigError, KernelError
 from warpladder.programs.gpus import GPUS, described, find
 from warpladder.programs.launch_macros import defined, expanded
@@ -196,3 +197,15 @@ void f() { k ARGS2(dim3(1, 2), 3)(x); s = "ARGS2(1, 2)";
                           "    k<int> <<< g, b, 0, grid >>>"]  # fmt: skip
     assert lines[9] == "    k <<<1, 2, 3>>>(); }"
     assert expanded(text, {}) is text
+
+
+def test_a_program_without_kernels_of_its_own_is_one(tmp_path):
+    file = tmp_path / "scan.cu"
+    for text in (
+        "int main() {}",
+        "// no main() {} here",
+        "__global__ void k() {}",
+        "__global__ void k(){} int main() {}",
+    ):
+        file.write_text("#include <cub/cub.cuh>\n" + text + "\n")
+        assert has_main(file) == text.endswith("main() {}")

@@ -19,9 +19,13 @@ or by a file, x.npy. Several launches are described in a TOML file (docs/check.m
 
 def has_main(file: Path) -> bool:
     """True if a .cu file is a program: it defines main()."""
+    from ..device import source
     from ..device.emulator.hostcode import host_code
+    from ..device.emulator.rewrite import bare
 
-    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host_code(file)) is not None
+    text = source.read(file).text
+    host = host_code(file) if "__global__" in text else bare(text)
+    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host) is not None
 
 
 #: Kernels of a file for which a launch is proposed.

@@ -21,6 +21,32 @@ from warpladder.errors import KernelError
 FILE = Path(__file__).with_name("counted.cu")
 TEXT = FILE.read_text().splitlines()
 
+#: Four warps load and store ten times; the first lane of each calls functions that lie behind the kernel.
+GROUPS = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+__global__ void sums(const float* x, float* y, int steps) {
+    cg::thread_block block = cg::this_thread_block();
+    auto warp = cg::tiled_partition<32>(block);
+    __shared__ float part[4];
+    for (int step = 0; step < steps; ++step) {
+        float sum = cg::reduce(warp, x[threadIdx.x], cg::plus<float>());
+        if (warp.thread_rank() == 0)
+            part[warp.meta_group_rank()] = sum;
+        block.sync();
+        y[threadIdx.x] = part[threadIdx.x / 32];
+        block.sync();
+    }
+}
+int main() {
+    float *x, *y, host[128];
+    cudaMalloc(&x, 512), cudaMalloc(&y, 512), cudaMemset(x, 0, 512);
+    sums<<<1, 128>>>(x, y, 10);
+    return cudaMemcpy(host, y, 512, cudaMemcpyDeviceToHost) + cudaFree(x) + cudaFree(y);
+}
+"""
+
 
 def no_end(message: str) -> None:
     raise AssertionError(message)
@@ -116,6 +142,13 @@ class TestByHand:
         (found,) = json.loads(run(*words, "--json")[1])
         assert found["metrics"]["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 992
         assert run(*words, "--gpu", "T5")[0] == 2
+
+    def test_lanes_come_together_after_functions_that_one_of_them_calls(self, run, tmp_path) -> None:
+        file = tmp_path / "groups.cu"
+        file.write_text(GROUPS)
+        code, out, err = run("metrics", str(file))
+        assert code == 0, err
+        assert "40 requests, 160 sectors, 4 a request, 0 %" in out and "16 of 32 lanes" not in out
 
     def test_a_program_is_run_and_its_launches_are_counted(self, run, tmp_path) -> None:
         file = tmp_path / "program.cu"

@@ -268,6 +268,8 @@ template <class T> T* element(unsigned long long handle, int x, int y, int z, cu
     const char* file, int line) {
     const Texture t = texture_of(handle);
     int columns = int(t.width * t.element / sizeof(T)), column = x / int(sizeof(T));
+    if (x % int(sizeof(T))) emu_trap("an x of a surface that is no multiple of its element's size: it counts bytes, "
+        "so multiply it by sizeof", file, line);
     bool outside = x < 0 || column >= columns || y < 0 || y >= t.height || z < 0 || z >= t.depth;
     if (outside && mode == cudaBoundaryModeTrap) emu_trap("an element outside of a surface", file, line);
     if (outside && mode == cudaBoundaryModeZero) return nullptr;

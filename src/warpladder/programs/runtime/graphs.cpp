@@ -18,6 +18,7 @@ struct CUgraph_st {
     std::vector<Node> nodes;
     bool is_relaxed = false, is_spoilt = false;  // as it is captured: what other calls may do, and that one did it
     bool is_captured = false;                    // its nodes are in their order, and have no edges
+    CUstream_st* origin = nullptr;               // in which its capture began
 };
 // Steps in their order. What each runs is a copy: the graph may be changed later.
 struct CUgraphExec_st {
@@ -130,6 +131,21 @@ static std::vector<CUgraphExec_st::Step> steps(const std::vector<Node>& nodes) {
 static std::function<void()> child_work(cudaGraph_t child) {
     return [all = steps(ordered(*child))] { for (auto& each : all) each.run(); }; }
 
+// What is wrong with a capture that a call ends in a stream: all its other streams must have been joined.
+static cudaError_t capture_error(const CUgraph_st& graph, CUstream_st* stream, Spot place) {
+    if (graph.is_spoilt) return cudaErrorStreamCaptureInvalidated;
+    if (graph.origin != stream)
+        return report("problem", "capture", "cudaStreamEndCapture at {0} gets another stream than the one in which the "
+            "capture began: the capture is lost", "", place), cudaErrorStreamCaptureUnmatched;
+    for (auto* each : every_stream())
+        if (each->captured == &graph && stream->before[each] < each->before[each])
+            return report("problem", "capture", "cudaStreamEndCapture at {0} ends a capture to which another stream's "
+                "work belongs that the first stream does not wait for: the capture is lost; record an event after that "
+                "work, and let the first stream wait for it (cudaStreamWaitEvent)", "", place),
+                cudaErrorStreamCaptureUnjoined;
+    return cudaSuccess;
+}
+
 static cudaError_t no_kernel(Spot place) {
     report("problem", "launch", "the graph's node at {0} gets an address that is no kernel's", "", place);
     return failed(cudaErrorInvalidDeviceFunction);
@@ -144,6 +160,7 @@ EMU_EXPORT void emu_capture(cudaStream_t stream, const char* kind, void (*run)(v
     int type = !strcmp(kind, "kernel") ? cudaGraphNodeTypeKernel : !strcmp(kind, "copy") ? cudaGraphNodeTypeMemcpy
         : !strcmp(kind, "fill") ? cudaGraphNodeTypeMemset : cudaGraphNodeTypeHost;
     added(body_of(stream)->captured, type, [=] { run(work); }, nullptr, 0);
+    ++body_of(stream)->before[body_of(stream)];
 }
 EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamBeginCapture");
@@ -155,18 +172,21 @@ EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode, 
     }
     own->captured = new CUgraph_st;
     own->captured->is_captured = true;
+    own->captured->origin = own;
+    own->before.clear();
     own->captured->is_relaxed = mode == cudaStreamCaptureModeRelaxed;
     return cudaSuccess;
 }
 EMU_API cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, const char* file, int line) {
     EMU_KNOWN(emu_captures(stream), "cudaStreamEndCapture");
     *graph = body_of(stream)->captured;
+    const cudaError_t error = capture_error(**graph, body_of(stream), {file, line});
     for (auto* each : every_stream())
         if (each->captured == *graph) each->captured = nullptr;
-    if (!(*graph)->is_spoilt) return cudaSuccess;
+    if (error == cudaSuccess) return cudaSuccess;
     delete *graph;
     *graph = nullptr;
-    return failed(cudaErrorStreamCaptureInvalidated);
+    return failed(error);
 }
 EMU_API cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
     *status = emu_captures(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
@@ -212,8 +232,10 @@ EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* f
         for (auto& step : exec->steps)
             if (step.is_enabled) step.run();
     };
-    if (emu_captures(stream)) added(body_of(stream)->captured, cudaGraphNodeTypeGraph, run, nullptr, 0);
-    else run();
+    if (emu_captures(stream)) {
+        added(body_of(stream)->captured, cudaGraphNodeTypeGraph, run, nullptr, 0);
+        ++body_of(stream)->before[body_of(stream)];
+    } else run();
     return returned(cudaSuccess);
 }
 EMU_API emu_update(cudaGraphExec_t exec, cudaGraph_t graph) {

@@ -9,11 +9,13 @@ struct CUstream_st {
     int priority;
     struct CUgraph_st* captured = nullptr;  // graph that stores its work
     bool is_blocking = true;                // the default stream waits for it, and it for the default stream
+    std::map<CUstream_st*, int> before{};   // pieces of each captured stream's work that what comes next is after
 };
 struct CUevent_st {
     std::chrono::steady_clock::time_point at;
     bool is_recorded, is_timed;
     struct CUgraph_st* captured = nullptr;  // graph in which it was recorded
+    std::map<CUstream_st*, int> before{};   // as its stream's
 };
 
 namespace emu {
@@ -107,13 +109,18 @@ EMU_API cudaEventRecord(cudaEvent_t event, cudaStream_t stream, const char* file
     event_recorded(event, stream);
     event->at = std::chrono::steady_clock::now(), event->is_recorded = true;
     event->captured = body_of(stream) ? body_of(stream)->captured : nullptr;
+    if (event->captured) event->before = body_of(stream)->before;
     return cudaSuccess;
 }
 // A stream that waits for an event of a captured one is captured too.
 EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned, const char* file, int line) {
     EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaStreamWaitEvent");
     stream_waits(stream, event);
-    if (event->captured && body_of(stream)) body_of(stream)->captured = event->captured;
+    CUstream_st* own = body_of(stream);
+    if (!event->captured || !own) return cudaSuccess;
+    if (own->captured != event->captured) own->before.clear();
+    own->captured = event->captured;
+    for (auto [each, pieces] : event->before) own->before[each] = std::max(own->before[each], pieces);
     return cudaSuccess;
 }
 EMU_API cudaEventSynchronize(cudaEvent_t event, const char* file, int line) {

@@ -320,8 +320,8 @@ void Checker::counted(Thread& me, Act act, uint32_t code, uintptr_t address, siz
         worker_here->fail({"too large", "a block's threads take more steps than are counted: use smaller sizes", "",
             text(block.index), "", {}});
 }
-void Checker::entered(const void* code) {
-    counted(self(), Act::block, uint32_t(uintptr_t(code) - run_->base), 0, 0);
+void Checker::entered(const void* code, uintptr_t frame) {
+    counted(self(), Act::block, uint32_t(uintptr_t(code) - run_->base), frame, 0);
 }
 #endif
 

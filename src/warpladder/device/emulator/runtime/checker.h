@@ -70,7 +70,7 @@ class Checker {
     void conversion(const std::string& what, Where where);
 #ifdef EMU_COUNT
     bool running() const { return run_; }
-    void entered(const void* code);  // a basic block
+    void entered(const void* code, uintptr_t frame);  // a basic block
     void counted(Thread& me, Act act, uint32_t code, uintptr_t address, size_t size);
 #endif
     void written(uintptr_t address, size_t bytes);

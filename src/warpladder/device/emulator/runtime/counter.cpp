@@ -8,7 +8,7 @@
 namespace emu {
 
 void Counter::begin() {
-    steps_.clear();
+    lanes_.clear();
     own_ = nullptr;
     held_ = 0;
     counts_.clear();
@@ -16,28 +16,48 @@ void Counter::begin() {
 
 void Counter::note(unsigned block, unsigned thread, Act act, uint32_t code, uintptr_t address, size_t size) {
     std::pair thread_now{block, thread};
-    if (!own_ || last_ != thread_now) own_ = &steps_[last_ = thread_now];
+    if (!own_ || last_ != thread_now) own_ = &lanes_[last_ = thread_now];
+    const uint16_t depth = depth_of(*own_, act, code, address);
     for (size_t done = 0; done < size || act == Act::block; done += 16) {
-        own_->push_back({code, act, uint8_t(std::min<size_t>(size - done, 16)), address + done});
+        own_->steps.push_back({code, act, uint8_t(std::min<size_t>(size - done, 16)), depth, address + done});
         ++held_;
         if (act == Act::block) return;
     }
 }
 
-void Counter::forget(unsigned block, unsigned thread) {
-    auto found = steps_.find({block, thread});
-    if (found != steps_.end()) held_ -= found->second.size(), found->second.clear();
+// A basic block ends the functions that its own was calling. An access is in the function whose last block begins
+// closest before it.
+uint16_t Counter::depth_of(Lane& lane, Act act, uint32_t code, uintptr_t frame) {
+    auto& frames = lane.frames;
+    if (act == Act::block) {
+        const uint16_t depth = uint16_t((lane.stack - frame) / 16);
+        while (!frames.empty() && frames.back().depth > depth) frames.pop_back();
+        if (frames.empty() || frames.back().depth < depth) frames.push_back({});
+        frames.back() = {code, depth};
+        return depth;
+    }
+    const Frame* own = nullptr;
+    for (const Frame& each : frames)
+        if (each.code <= code && (!own || each.code > own->code)) own = &each;
+    return own ? own->depth : 0;
+}
+
+void Counter::enters(unsigned block, unsigned thread, uintptr_t stack) {
+    Lane& lane = lanes_[{block, thread}];
+    held_ -= lane.steps.size();
+    lane.steps.clear(), lane.frames.clear();
+    lane.stack = stack;
 }
 
 void Counter::flush() {
-    for (auto at = steps_.begin(); at != steps_.end();) {
+    for (auto at = lanes_.begin(); at != lanes_.end();) {
         auto [block, thread] = at->first;
         std::vector<const std::vector<Step>*> lanes;
-        for (; at != steps_.end() && at->first.first == block && at->first.second / 32 == thread / 32; ++at)
-            lanes.push_back(&at->second);
+        for (; at != lanes_.end() && at->first.first == block && at->first.second / 32 == thread / 32; ++at)
+            lanes.push_back(&at->second.steps);
         run(lanes);
     }
-    steps_.clear();
+    lanes_.clear();
     own_ = nullptr;
     held_ = 0;
 }
@@ -50,14 +70,16 @@ void Counter::run(const std::vector<const std::vector<Step>*>& lanes) {
         for (size_t i = 0; i < lanes.size(); ++i) {
             if (next[i] == lanes[i]->size()) continue;
             const Step* step = &(*lanes[i])[next[i]];
-            if (!first || step->code < first->code) first = step;
+            if (!first || step->depth > first->depth || (step->depth == first->depth && step->code < first->code))
+                first = step;
         }
         if (!first) return;
         active.clear();
         for (size_t i = 0; i < lanes.size(); ++i) {
             if (next[i] == lanes[i]->size()) continue;
             const Step* step = &(*lanes[i])[next[i]];
-            if (step->code == first->code && step->act == first->act) active.push_back(step), ++next[i];
+            bool is_same = step->code == first->code && step->act == first->act && step->depth == first->depth;
+            if (is_same) active.push_back(step), ++next[i];
         }
         Count& count = counts_[{first->act, first->code}];
         ++count.warps;
@@ -129,12 +151,12 @@ std::string Counter::text() const {
 EMU_EXPORT void __sanitizer_cov_trace_pc() {
     using namespace emu;
     if (!current || !checker.running()) return;
-    checker.entered(__builtin_return_address(0));
+    checker.entered(__builtin_return_address(0), uintptr_t(__builtin_frame_address(0)));
 }
 
 EMU_EXPORT void emu_begins() {
     emu::Thread& me = emu::self();
-    emu::counter.forget(emu::block_of(me).linear, me.linear);
+    emu::counter.enters(emu::block_of(me).linear, me.linear, uintptr_t(__builtin_frame_address(0)));
 }
 
 EMU_EXPORT const char* emu_counts() {

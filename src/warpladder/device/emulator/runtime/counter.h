@@ -3,8 +3,8 @@
 //
 // Each thread writes a list of the basic blocks that it entered and of its accesses. When a block of
 // threads has ended, the lists of each warp's lanes are run together, as the hardware runs them: of all lanes those
-// at the lowest address in the code advance by one step. So lanes that took another branch, or another number of
-// iterations of a loop, join after it.
+// in the innermost function, and of these those at the lowest address in the code, advance by one step. So lanes that
+// took another branch, or another number of iterations of a loop, join after it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -34,8 +34,9 @@ class Counter {
     static constexpr size_t MOST = size_t(1) << 27;
 
     void begin();  // a launch
+    // address : of a basic block, that of its function's frame on the stack.
     void note(unsigned block, unsigned thread, Act act, uint32_t code, uintptr_t address, size_t size);
-    void forget(unsigned block, unsigned thread);  // it has not entered the kernel before
+    void enters(unsigned block, unsigned thread, uintptr_t stack);  // the kernel, and has done nothing before
     void flush();  // the blocks that ran have ended
     bool full() const { return held_ > MOST; }
     std::string text() const;  // a line for each place: act, code, and the fields of Count
@@ -45,16 +46,27 @@ class Counter {
         uint32_t code;
         Act act;
         uint8_t size;
+        uint16_t depth;  // of the function's frame on the stack, in units of 16 bytes
         uintptr_t address;
     };
+    struct Frame {
+        uint32_t code;  // of the basic block in which its function is
+        uint16_t depth;
+    };
+    struct Lane {
+        std::vector<Step> steps;
+        uintptr_t stack = 0;
+        std::vector<Frame> frames;
+    };
+    static uint16_t depth_of(Lane& lane, Act act, uint32_t code, uintptr_t frame);
     void run(const std::vector<const std::vector<Step>*>& lanes);
     void access(Count& count, Act act, const std::vector<const Step*>& active);
 
-    std::map<std::pair<unsigned, unsigned>, std::vector<Step>> steps_;  // by block and thread
+    std::map<std::pair<unsigned, unsigned>, Lane> lanes_;  // by block and thread
     std::map<std::pair<Act, uint32_t>, Count> counts_;
     size_t held_ = 0;
     std::pair<unsigned, unsigned> last_{~0u, ~0u};
-    std::vector<Step>* own_ = nullptr;  // steps of that thread
+    Lane* own_ = nullptr;  // of that thread
 };
 
 #ifdef EMU_COUNT

@@ -1,5 +1,7 @@
 // Messages of the checker, made in the thread that detected the fault.
 #ifdef EMU_CHECK
+#include <unwind.h>
+
 #include "worker.h"
 
 namespace emu {
@@ -12,6 +14,28 @@ static Report report_of(Thread& me, const char* kind, const std::string& message
 
 // A place in the kernel's code, whose address is stored relative to the module's base.
 static Where in_code(Run& run, uint32_t code) { return {nullptr, 0, reinterpret_cast<void*>(run.base + code)}; }
+
+// The place at which the running thread is, with the calls that led there: of an access in a header's function the
+// user's line is one of them. Unwound once for each place, from the first frame of the kernel's module to the last.
+static Where at_hand(Run& run, uint32_t code) {
+    struct Walk { uintptr_t base, code; std::string calls; int count; };
+    static auto& known = *new std::map<uintptr_t, std::string>;
+    auto [found, is_new] = known.try_emplace(run.base + code);
+    Walk walk{run.base, run.base + code, "", 0};
+    if (is_new) {
+        _Unwind_Backtrace([](_Unwind_Context* frame, void* to) {
+            Walk& walk = *static_cast<Walk*>(to);
+            uintptr_t at = _Unwind_GetIP(frame);
+            Dl_info module;
+            bool is_kernel = dladdr(reinterpret_cast<void*>(at), &module) && uintptr_t(module.dli_fbase) == walk.base;
+            if (is_kernel && ++walk.count && at != walk.code) walk.calls += "/" + std::to_string(at - walk.base);
+            return is_kernel ? walk.count < 16 ? _URC_NO_REASON : _URC_END_OF_STACK
+                : walk.count ? _URC_END_OF_STACK : _URC_NO_REASON;
+        }, &walk);
+        found->second = walk.calls;
+    }
+    return {nullptr, 0, reinterpret_cast<void*>(run.base + code), 0, found->second.c_str()};
+}
 
 std::string Checker::thread_name(uint32_t thread) {
     uint32_t block = (thread - 1) / threads_per_block_, linear = (thread - 1) % threads_per_block_;
@@ -50,7 +74,7 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address)
         unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
-    report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
+    report.places = {at_hand(*run_, now.code), in_code(*run_, earlier.code)};
     bool stores = !earlier.atomic && !now.atomic && !strcmp(was, "write") && !strcmp(is, "write");
     bool reads = earlier.atomic && earlier.atomic <= 3 && !now.atomic && !strcmp(is, "read");
     if (stores) undecided(std::move(report), address, earlier, now);
@@ -81,7 +105,7 @@ void Checker::with_parent(Thread& me, Region& region, uintptr_t address, const A
         : " reads ") + element(region, address) + " at {1} after it has launched kernel " + run_->launch.name
         + ", which " + (write ? "writes" : "reads") + " it at {0}: that kernel may run at any time up to the end "
         "of the one that launches it, in which nothing waits for it", region.name);
-    report.places = {in_code(*run_, now.code), in_code(*run_, its.code)};
+    report.places = {at_hand(*run_, now.code), in_code(*run_, its.code)};
     worker_here->warn(report);
 }
 
@@ -93,7 +117,7 @@ void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Ac
             here(me) + " " + is + " " + element(region, address)
             + " at {0} before the tile has arrived that was requested at {1}: no thread has waited for its barrier",
             region.name);
-        report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
+        report.places = {at_hand(*run_, now.code), in_code(*run_, copy.code)};
         return worker_here->warn(report);
     }
     Block& block = owner_of(me, address);
@@ -113,7 +137,7 @@ void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Ac
     Report report = report_of(me, "unfinished copy",
         here(me) + " " + is + " " + element(region, address) + " at {0} before the copy " + who
         + " at {1} has arrived: " + why, region.name);
-    report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
+    report.places = {at_hand(*run_, now.code), in_code(*run_, copy.code)};
     worker_here->warn(report);
 }
 
@@ -121,7 +145,7 @@ void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Ac
 void Checker::left(Thread& me, Region& region, uintptr_t address, bool write, uint32_t code) {
     Report report = report_of(me, "cluster", here(me) + (write ? " writes " : " reads ") + element(region, address)
         + " of block " + text(owner_of(me, address).index) + " at {0}, which has left the kernel", region.name);
-    report.places = {in_code(*run_, code)};
+    report.places = {at_hand(*run_, code)};
     worker_here->warn(report);
 }
 
@@ -191,7 +215,7 @@ void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t cod
     std::string why = region.symbol ? ", which was never filled" : ", and nothing was ever written there";
     Report report = report_of(me, region.symbol ? "unfilled" : "uninitialised",
         here(me) + " reads " + element(region, address) + " at {0}" + why, region.name);
-    report.places = {in_code(*run_, code)};
+    report.places = {at_hand(*run_, code)};
     unread_.emplace(code, Unread{report, address, region.shared});
 }
 
@@ -209,7 +233,7 @@ void Checker::report_unread(bool shared_only) {
 void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code) {
     std::string doing = std::string(write ? "writes " : "reads ") + std::to_string(size) + " bytes ", array, where;
     Report report = report_of(me, "out of bounds", "", "");
-    report.places = {in_code(*run_, code)};
+    report.places = {at_hand(*run_, code)};
     if (address < 4096) where = "at address " + std::to_string(address) + ": a null pointer";
     else if (worker_here->here->holds(reinterpret_cast<void*>(address)))
         where = "of a local variable that is no more: its thread or its function has ended";

@@ -17,6 +17,7 @@ struct Where {
     int line = 0;
     const void* address = nullptr;
     int column = 0;  // of the bracket that closes an index; Python reads the array's name before it
+    const char* callers = nullptr;  // of the address, "/1/2" from the module's base
 };
 
 inline std::string text(uint3 v) { return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", "
@@ -63,7 +64,8 @@ class Reports {
             if (place.file)
                 out += std::string("@") + place.file + ":" + std::to_string(place.line) + ":"
                 + std::to_string(place.column) + US;
-            else out += "+" + std::to_string(uintptr_t(place.address) - base) + US;
+            else out += "+" + std::to_string(uintptr_t(place.address) - base) + (place.callers ? place.callers : "")
+                + US;
         }
         return out;
     }

@@ -6,15 +6,16 @@
 
 namespace cooperative_groups {
 
-template <class G, class T, class S> void memcpy_async(const G& group, T* to, const S* from, size_t bytes) {
+template <class G, class T, class S> EMU_INLINE void memcpy_async(const G& group, T* to, const S* from, size_t bytes) {
     emu::copy_shared((char*)to, (const char*)from, bytes, group.thread_rank(), group.size());
     emu::commit_copies();
 }
 template <class G, class T, class S, size_t A>
-void memcpy_async(const G& group, T* to, const S* from, cuda::aligned_size_t<A> bytes) {
+EMU_INLINE void memcpy_async(const G& group, T* to, const S* from, cuda::aligned_size_t<A> bytes) {
     memcpy_async(group, to, from, size_t(bytes));
 }
-template <class G, class T> void memcpy_async(const G& group, T* to, size_t most, const T* from, size_t count) {
+template <class G, class T>
+EMU_INLINE void memcpy_async(const G& group, T* to, size_t most, const T* from, size_t count) {
     memcpy_async(group, to, from, sizeof(T) * (most < count ? most : count));
 }
 template <class G> void wait(const G& group, EMU_HERE) {
