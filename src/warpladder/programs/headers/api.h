@@ -52,6 +52,10 @@ EMU_API emu_unread(cudaError_t error, const char* call, EMU_HERE);
 // memory.cpp
 EMU_API emu_malloc(void** pointer, size_t bytes, int kind, emu::Named name, const char* file, int line);
 EMU_API cudaFree(void* pointer, EMU_HERE);
+// graph_memory.cpp. In a stream that is captured they become nodes of its graph.
+EMU_API emu_malloc_async(void** pointer, size_t bytes, cudaStream_t stream, emu::Named name, const char* file,
+    int line);
+EMU_API cudaFreeAsync(void* pointer, cudaStream_t stream, EMU_HERE);
 EMU_API cudaFreeHost(void* pointer, EMU_HERE);
 EMU_API cudaHostRegister(void* pointer, size_t bytes, unsigned flags = 0, EMU_HERE);
 EMU_API cudaHostUnregister(void* pointer, EMU_HERE);
@@ -60,8 +64,8 @@ EMU_API emu_pointer_attributes(cudaPointerAttributes* out, const void* pointer);
 template <class T> cudaError_t cudaMalloc(T** pointer, size_t bytes, EMU_HERE) {
     return emu_malloc((void**)pointer, bytes, cudaMemoryTypeDevice, emu::taken_name(), file, line);
 }
-template <class T> cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t, EMU_HERE) {
-    return emu_malloc((void**)pointer, bytes, cudaMemoryTypeDevice, emu::taken_name(), file, line);
+template <class T> cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream, EMU_HERE) {
+    return emu_malloc_async((void**)pointer, bytes, stream, emu::taken_name(), file, line);
 }
 template <class T> cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = 1, EMU_HERE) {
     return emu_malloc((void**)pointer, bytes, cudaMemoryTypeManaged, emu::taken_name(), file, line);
@@ -80,7 +84,6 @@ inline cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent e, EMU_HERE) {
     *out = {nullptr, (e.width + 511) / 512 * 512, e.width, e.height};
     return emu_malloc(&out->ptr, out->pitch * e.height * e.depth, cudaMemoryTypeDevice, emu::taken_name(), file, line);
 }
-inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t, EMU_HERE) { return cudaFree(pointer, file, line); }
 template <class T> cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned = 0) {
     *device = (T*)host;
     return cudaSuccess;

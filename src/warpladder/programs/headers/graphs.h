@@ -15,7 +15,8 @@ enum cudaStreamCaptureStatus {
 enum cudaGraphExecUpdateResult { cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError };
 enum cudaGraphNodeType {
     cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset, cudaGraphNodeTypeHost,
-    cudaGraphNodeTypeGraph, cudaGraphNodeTypeEmpty, cudaGraphNodeTypeWaitEvent, cudaGraphNodeTypeEventRecord
+    cudaGraphNodeTypeGraph, cudaGraphNodeTypeEmpty, cudaGraphNodeTypeWaitEvent, cudaGraphNodeTypeEventRecord,
+    cudaGraphNodeTypeMemAlloc = 10, cudaGraphNodeTypeMemFree
 };
 enum : unsigned long long {
     cudaGraphInstantiateFlagAutoFreeOnLaunch = 1, cudaGraphInstantiateFlagUpload = 2,
@@ -48,7 +49,7 @@ EMU_API cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* stat
 EMU_API cudaGraphCreate(cudaGraph_t* graph, unsigned flags = 0);
 EMU_API cudaGraphDestroy(cudaGraph_t graph);
 EMU_API cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph);
-EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph);
+EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags);
 EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec);
 EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, EMU_HERE);
 EMU_API emu_update(cudaGraphExec_t exec, cudaGraph_t graph);
@@ -77,12 +78,12 @@ EMU_API cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, con
     cudaGraph_t child);
 EMU_API cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type);
 
-inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long = 0) {
-    return emu_instantiate(exec, graph); }
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags = 0) {
+    return emu_instantiate(exec, graph, flags); }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphNode_t*, char*, size_t) {
-    return emu_instantiate(exec, graph); }
-inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-    return emu_instantiate(exec, graph); }
+    return emu_instantiate(exec, graph, 0); }
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
+    return emu_instantiate(exec, graph, flags); }
 inline cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t*,
     cudaGraphExecUpdateResult* result) {

@@ -50,7 +50,7 @@ template <class A, class B> unsigned umax(A a, B b) { return unsigned(a) < unsig
 #include "launch.h"
 #include "textures.h"
 #include "graphs.h"
-#include "graph_nodes.h"
+#include "graph_memory.h"
 #include "more.h"
 #include "clusters.h"
 

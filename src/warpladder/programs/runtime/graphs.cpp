@@ -12,6 +12,7 @@ struct CUgraphNode_st {
     std::vector<void*> pointers;               // to them
     CUgraph_st* child = nullptr;
     CUgraphNode_st* original = nullptr;  // of a node in a clone
+    void* memory = nullptr;              // that it allocates or frees
 };
 using Node = std::shared_ptr<CUgraphNode_st>;
 struct CUgraph_st {
@@ -28,6 +29,7 @@ struct CUgraphExec_st {
         bool is_enabled = true;
     };
     std::vector<Step> steps;
+    bool frees_first = false;  // memory of its last launch that is still allocated
 };
 
 namespace emu {
@@ -71,6 +73,13 @@ static CUgraphNode_st* added(CUgraph_st* graph, int type, std::function<void()> 
     graph->nodes.push_back(std::make_shared<CUgraphNode_st>(CUgraphNode_st{type, std::move(run), {after,
         after + count}, graph}));
     return graph->nodes.back().get();
+}
+
+// Adds a piece of work to the graph that a stream is captured in.
+static CUgraphNode_st* capture(cudaStream_t stream, int type, std::function<void()> run) {
+    CUstream_st* own = body_of(stream);
+    ++own->before[own];
+    return added(own->captured, type, std::move(run), nullptr, 0);
 }
 
 // Nodes in an order in which each comes after those that it depends on.
@@ -122,6 +131,7 @@ static CUgraphExec_st::Step* step_of(cudaGraphExec_t exec, cudaGraphNode_t node)
 }
 
 static std::function<void()> child_work(cudaGraph_t child);
+static cudaError_t room_for(const CUgraphExec_st& exec, Spot place);  // graph_memory.cpp
 // The work of a graph's nodes as they are now.
 static std::vector<CUgraphExec_st::Step> steps(const std::vector<Node>& nodes) {
     std::vector<CUgraphExec_st::Step> out;
@@ -159,8 +169,7 @@ EMU_EXPORT void emu_capture(cudaStream_t stream, const char* kind, void (*run)(v
     Lock lock;
     int type = !strcmp(kind, "kernel") ? cudaGraphNodeTypeKernel : !strcmp(kind, "copy") ? cudaGraphNodeTypeMemcpy
         : !strcmp(kind, "fill") ? cudaGraphNodeTypeMemset : cudaGraphNodeTypeHost;
-    added(body_of(stream)->captured, type, [=] { run(work); }, nullptr, 0);
-    ++body_of(stream)->before[body_of(stream)];
+    capture(stream, type, [=] { run(work); });
 }
 EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamBeginCapture");
@@ -212,12 +221,12 @@ EMU_API cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
         for (auto& before : node->after) before = copies[before];
     return returned(cudaSuccess);
 }
-EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
+EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
     Lock lock;
     if (!graph) return failed(cudaErrorInvalidValue);
     auto nodes = ordered(*graph);
     if (nodes.size() != graph->nodes.size()) return failed(cudaErrorInvalidValue);
-    executables.insert(*exec = new CUgraphExec_st{steps(nodes)});
+    executables.insert(*exec = new CUgraphExec_st{steps(nodes), (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0});
     return returned(cudaSuccess);
 }
 EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) {
@@ -227,15 +236,14 @@ EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) {
 }
 EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream) && executables.count(exec), "cudaGraphLaunch");
+    if (cudaError_t error = room_for(*exec, {file, line})) return error;
     auto run = [exec, stream] {
         StreamOfGraph during(stream, true);
         for (auto& step : exec->steps)
             if (step.is_enabled) step.run();
     };
-    if (emu_captures(stream)) {
-        added(body_of(stream)->captured, cudaGraphNodeTypeGraph, run, nullptr, 0);
-        ++body_of(stream)->before[body_of(stream)];
-    } else run();
+    if (emu_captures(stream)) capture(stream, cudaGraphNodeTypeGraph, run);
+    else run();
     return returned(cudaSuccess);
 }
 EMU_API emu_update(cudaGraphExec_t exec, cudaGraph_t graph) {

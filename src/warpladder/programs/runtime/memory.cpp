@@ -49,6 +49,7 @@ std::string explained(const void* address) {
     uintptr_t at = uintptr_t(address);
     if (at < 4096) return "the pointer is null";
     if (!a) return "the address belongs to no memory of the device: a pointer of the host, or one without a value";
+    if (a->freed && !a->freed_line) return "its graph has not allocated it yet: " + described(*a);
     if (a->freed) return "the memory was freed at " + place_of(a->freed_file, a->freed_line) + ": " + described(*a);
     if (at >= a->high()) return std::to_string(at - a->high()) + " bytes after the end of " + described(*a);
     if (at < a->low) return std::to_string(a->low - at) + " bytes before " + described(*a);
@@ -172,7 +173,7 @@ static struct Watching {
     }
 } watching;
 
-static cudaError_t release(void* pointer, bool of_host, const char* call, Spot place) {
+static cudaError_t release(void* pointer, bool of_host, const char* call, Spot place, bool waits = true) {
     Lock lock;
     if (!pointer || host().sticky != cudaSuccess) return returned(cudaSuccess);
     Allocation* a = find(pointer);
@@ -189,11 +190,23 @@ static cudaError_t release(void* pointer, bool of_host, const char* call, Spot p
         report("problem", "free", std::string(call) + " at {0} gets " + wrong + what, a ? a->name : "", place);
         return failed(cudaErrorInvalidValue);
     }
-    host_waits_for_all();
+    if (waits) host_waits_for_all();
     a->freed = true, a->freed_file = place.file, a->freed_line = place.line;
     mprotect((void*)a->mapped, a->pages, PROT_NONE);
     madvise((void*)a->mapped, a->pages, MADV_DONTNEED);
     return returned(cudaSuccess);
+}
+
+// Makes freed memory anew, at its address and without contents.
+static void revive(Allocation& a) {
+    a.freed = false;
+    mprotect((void*)a.mapped, a.pages, PROT_READ | PROT_WRITE);
+    fill_end(a);
+    if (a.type == cudaMemoryTypeDevice) mprotect((void*)a.mapped, a.pages, PROT_NONE);
+    a.is_read = false, a.writer.clear(), a.too_early = {};
+#ifdef EMU_CHECK
+    emu_adopt((void*)a.low, a.bytes, 4);
+#endif
 }
 
 void leaks() {

@@ -12,3 +12,4 @@
 #include "launches.cpp"
 #include "graphs.cpp"
 #include "graph_nodes.cpp"
+#include "graph_memory.cpp"
