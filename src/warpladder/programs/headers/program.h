@@ -48,7 +48,7 @@ template <class A, class B> unsigned umax(A a, B b) { return unsigned(a) < unsig
 #include "types.h"
 #include "api.h"
 #include "launch.h"
-#include "textures.h"
+#include "mipmaps.h"
 #include "graphs.h"
 #include "graph_memory.h"
 #include "more.h"

@@ -26,6 +26,8 @@ struct cudaArray {
 };
 using cudaArray_t = cudaArray*;
 using cudaArray_const_t = const cudaArray*;
+struct cudaMipmappedArray;  // mipmaps.h
+using cudaMipmappedArray_t = cudaMipmappedArray*;
 inline cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* size, unsigned* flags, cudaArray_t a) {
     if (format) *format = a->format;
     if (size) *size = a->size;
@@ -55,6 +57,7 @@ struct cudaResourceDesc {
     cudaResourceType resType;
     union {
         struct { cudaArray_t array; } array;
+        struct { cudaMipmappedArray_t mipmap; } mipmap;
         struct { void* devPtr; cudaChannelFormatDesc desc; size_t sizeInBytes; } linear;
         struct { void* devPtr; cudaChannelFormatDesc desc; size_t width, height, pitchInBytes; } pitch2D;
     } res;
@@ -170,6 +173,8 @@ struct Texture {
     size_t pitch;
     unsigned element;
     cudaTextureDesc how;
+    const Texture* levels;  // null without any
+    int count;
     size_t layer() const { return pitch * height; }
 };
 EMU_UNSEEN inline Texture texture_of(unsigned long long handle) { return *reinterpret_cast<Texture*>(handle); }
@@ -293,7 +298,6 @@ template <class T> T tex1DLayered(cudaTextureObject_t t, float x, int n) { retur
     true); }
 template <class T> T tex2DLayered(cudaTextureObject_t t, float x, float y, int n) {
     return emu::sampled<T>(t, x, y, n, 2, true); }
-template <class T> T tex2DLod(cudaTextureObject_t t, float x, float y, float) { return tex2D<T>(t, x, y); }
 template <class T> void tex1Dfetch(T* out, cudaTextureObject_t t, int i) { *out = tex1Dfetch<T>(t, i); }
 template <class T> void tex1D(T* out, cudaTextureObject_t t, float x) { *out = tex1D<T>(t, x); }
 template <class T> void tex2D(T* out, cudaTextureObject_t t, float x, float y) { *out = tex2D<T>(t, x, y); }

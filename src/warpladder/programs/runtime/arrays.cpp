@@ -1,5 +1,5 @@
 // Arrays, which are memory of the device in rows, and the descriptions of textures that kernels read them by.
-#include "../headers/textures.h"
+#include "../headers/mipmaps.h"
 #include "host.h"
 
 EMU_API cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* format, cudaExtent size, unsigned flags,
@@ -15,7 +15,40 @@ EMU_API cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* forma
 EMU_API cudaFreeArray(cudaArray_t array, const char* file, int line) {
     return array ? cudaFree(array->data, file, line) : cudaSuccess; }
 
+struct cudaMipmappedArray { std::vector<cudaArray_t> levels; };
+EMU_API cudaMallocMipmappedArray(cudaMipmappedArray_t* array, const cudaChannelFormatDesc* format, cudaExtent size,
+    unsigned levels, unsigned flags, const char* file, int line) {
+    auto* made = new cudaMipmappedArray;
+    const size_t longest = std::max({size.width, size.height, flags & cudaArrayLayered ? 0 : size.depth});
+    auto half = [](size_t axis, unsigned level) { return axis ? std::max<size_t>(axis >> level, 1) : 0; };
+    for (unsigned level = 0; !level || (level < levels && longest >> level); ++level) {
+        made->levels.push_back(nullptr);
+        cudaExtent its{half(size.width, level), half(size.height, level),
+            flags & cudaArrayLayered ? size.depth : half(size.depth, level)};
+        cudaError_t error = cudaMalloc3DArray(&made->levels.back(), format, its, flags, file, line);
+        if (error != cudaSuccess) return error;
+    }
+    return *array = made, cudaSuccess;
+}
+EMU_API cudaGetMipmappedArrayLevel(cudaArray_t* level, cudaMipmappedArray_t array, unsigned number) {
+    if (!array || number >= array->levels.size()) return failed(cudaErrorInvalidValue);
+    return *level = array->levels[number], returned(cudaSuccess);
+}
+EMU_API cudaFreeMipmappedArray(cudaMipmappedArray_t array, const char* file, int line) {
+    for (size_t i = 0; array && i < array->levels.size(); ++i)
+        if (cudaError_t error = cudaFreeArray(array->levels[i], file, line)) return error;
+    return returned(cudaSuccess);
+}
+
 namespace emu {
+// The texture of an array, read as `how` says.
+static Texture texture_over(const cudaArray& a, const cudaTextureDesc& how) {
+    Texture t{};
+    t.how = how, t.data = a.data, t.format = a.format, t.width = int(a.size.width), t.height = int(a.rows());
+    t.depth = int(a.layers()), t.pitch = a.pitch(), t.element = a.element;
+    return t;
+}
+
 // A side of a copy: its first byte, and bytes of a row and of a layer. Positions in an array count elements.
 struct Box {
     char* first;
@@ -50,10 +83,12 @@ EMU_API emu_create_texture(cudaTextureObject_t* out, const cudaResourceDesc* fro
             mode = cudaAddressModeClamp;
     auto bytes = [](const cudaChannelFormatDesc& f) { return unsigned(f.x + f.y + f.z + f.w) / 8; };
     switch (from->resType) {
-        case cudaResourceTypeArray: {
-            const cudaArray& a = *from->res.array.array;
-            t.data = a.data, t.format = a.format, t.width = int(a.size.width), t.height = int(a.rows());
-            t.depth = int(a.layers()), t.pitch = a.pitch(), t.element = a.element;
+        case cudaResourceTypeArray: t = texture_over(*from->res.array.array, t.how); break;
+        case cudaResourceTypeMipmappedArray: {
+            auto& arrays = from->res.mipmap.mipmap->levels;
+            auto* levels = new std::vector<Texture>;
+            for (cudaArray_t each : arrays) levels->push_back(texture_over(*each, t.how));
+            t = levels->front(), t.levels = levels->data(), t.count = int(levels->size());
             break;
         }
         case cudaResourceTypeLinear: {
