@@ -108,3 +108,30 @@ def test_a_fault_with_a_library_is_named_with_its_line(tmp_path, number: int) ->
     found = [(problem.kind, problem.places[0][1]) for problem in outcome.problems]
     lines = [at + 1 for at, line in enumerate(FAULTS.splitlines()) if line.endswith(f"// {number}")]
     assert found == [(KINDS[number], line) for line in lines], outcome
+
+
+#: The rows of A are 8 numbers long in a language that stores rows, and cuBLAS stores columns of 4.
+LEADING = r"""
+#include <cublas_v2.h>
+int main(int, char** argv) {
+    float one = 1, zero = 0, host[64] = {}, *a, *c;
+    cublasHandle_t handle;
+    cublasCreate(&handle), cudaMalloc(&a, 256), cudaMalloc(&c, 256);
+    cudaMemcpy(a, host, 256, cudaMemcpyHostToDevice), cudaMemcpy(c, host, 256, cudaMemcpyHostToDevice);
+    int rows = argv[1][0] - '0';
+    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 4, &one, a, rows, a, 4, &zero, c, 8);  // 8
+    cublasSgemv(handle, CUBLAS_OP_T, 8, 4, &one, a, rows, c, 1, &zero, c, 1);  // 8
+    cudaMemcpy(host, c, 256, cudaMemcpyDeviceToHost), cudaFree(a), cudaFree(c), cublasDestroy(handle);
+}
+"""
+
+
+def test_a_leading_dimension_that_is_too_small_is_named(tmp_path) -> None:
+    file = tmp_path / "program.cu"
+    file.write_text(LEADING)
+    options = ProgramOptions(find("H100"))
+    assert run([file], options, ("8",), limit=120).problems == ()
+    found = run([file], options, ("4",), limit=120).problems
+    lines = [at + 1 for at, line in enumerate(LEADING.splitlines()) if line.endswith("// 8")]
+    assert [(problem.kind, problem.places[0][1]) for problem in found] == [("argument", line) for line in lines]
+    assert "lda is 4, and has to be 8 at least" in found[0].message

@@ -5,6 +5,9 @@
 #include "launch.h"
 
 // A call of an algorithm that asks for the bytes of its temporary memory, or one that has it and works.
+// A number that a library's function refuses: it has to be at least `least`.
+EMU_EXPORT void emu_too_small(const char* call, const char* name, long long number, long long least, const char* file,
+    int line);
 EMU_EXPORT void emu_asked(const char* name, const void* temporary, const char* file, int line);
 
 namespace emu {

@@ -183,6 +183,11 @@ EMU_EXPORT void emu_refuse(const char* name, const char* library, const void* ad
     _exit(2);
 }
 
+EMU_EXPORT void emu_too_small(const char* call, const char* name, long long number, long long least, const char* file,
+    int line) {
+    report("problem", "argument", std::string(call) + " at {0} is refused, and nothing is computed: " + name + " is "
+        + std::to_string(number) + ", and has to be " + std::to_string(least) + " at least", "", {file, line});
+}
 EMU_EXPORT void emu_asked(const char* name, const void* temporary, const char* file, int line) {
     Lock lock;
     if (temporary) host().asked.erase(name);

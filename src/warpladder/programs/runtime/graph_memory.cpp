@@ -1,5 +1,5 @@
-// Memory of graphs. It has its address from the time when its node is made, and is there from the node that allocates it
-// to the one that frees it, or to a call that does.
+// Memory of graphs. It has its address from the time when its node is made, and is there from the node that allocates
+// it to the one that frees it, or to a call that does.
 #include "../headers/graph_memory.h"
 #include "host.h"
 

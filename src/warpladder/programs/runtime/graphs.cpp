@@ -226,7 +226,8 @@ EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long 
     if (!graph) return failed(cudaErrorInvalidValue);
     auto nodes = ordered(*graph);
     if (nodes.size() != graph->nodes.size()) return failed(cudaErrorInvalidValue);
-    executables.insert(*exec = new CUgraphExec_st{steps(nodes), (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0});
+    const bool frees_first = flags & cudaGraphInstantiateFlagAutoFreeOnLaunch;
+    executables.insert(*exec = new CUgraphExec_st{steps(nodes), frees_first});
     return returned(cudaSuccess);
 }
 EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) {

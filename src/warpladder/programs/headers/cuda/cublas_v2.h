@@ -36,10 +36,16 @@ namespace emu::blas {
 inline cublasStatus_t ended() {
     return cudaPeekAtLastError() == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED; }
 
+// True if a number is less than cuBLAS takes, which is reported: few programs read the status.
+inline bool is_less(const char* call, const char* name, int number, int least, const char* file, int line) {
+    if (number < least) emu_too_small(call, name, number, least, file, line);
+    return number < least;
+}
+
 // body(i) for i below n, each by a thread.
 template <class F> cublasStatus_t each(cublasHandle_t h, const char* name, int n, F body, const char* file, int line) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (n < 0) return CUBLAS_STATUS_INVALID_VALUE;
+    if (is_less(name, "n", n, 0, file, line)) return CUBLAS_STATUS_INVALID_VALUE;
     if (n == 0) return CUBLAS_STATUS_SUCCESS;
     deduced([](auto& f, int most) {
         int i = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -83,9 +89,10 @@ template <class A, class C> struct Matrices {
 template <class S, class F> cublasStatus_t products(cublasHandle_t h, const char* name, cublasOperation_t ta,
     cublasOperation_t tb, int m, int n, int k, Scalar<S> alpha, int lda, int ldb, Scalar<S> beta, int ldc, F of,
     int batch, const char* file, int line) {
-    if (batch < 0 || m < 0 || n < 0 || k < 0) return CUBLAS_STATUS_INVALID_VALUE;
-    if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1)
-        return CUBLAS_STATUS_INVALID_VALUE;
+    auto less = [=](const char* what, int number, int least) { return is_less(name, what, number, least, file, line); };
+    if (less("batch", batch, 0) || less("m", m, 0) || less("n", n, 0) || less("k", k, 0)
+        || less("lda", lda, std::max(1, ta ? k : m)) || less("ldb", ldb, std::max(1, tb ? n : k))
+        || less("ldc", ldc, std::max(1, m))) return CUBLAS_STATUS_INVALID_VALUE;
     return each(h, name, n * batch, [=](int column) {
         int j = column % n, which = column / n;
         auto [x, y, z] = of(which);
@@ -169,6 +176,8 @@ inline cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int element, c
     inline cublasStatus_t cublas##P##gemv(cublasHandle_t h, cublasOperation_t ta, int m, int n, const T* alpha,       \
         const T* a, int lda, const T* x, int step_x, const T* beta, T* y, int step_y, EMU_HERE) {                     \
         emu::blas::Scalar<T> scale(h, alpha), keep(h, beta);                                                          \
+        if (emu::blas::is_less("cublas" #P "gemv", "lda", lda, std::max(1, m), file, line))                           \
+            return CUBLAS_STATUS_INVALID_VALUE;                                                                       \
         return emu::blas::each(h, "cublas" #P "gemv", ta ? n : m, [=](int i) {                                        \
             T sum = 0;                                                                                                \
             for (int j = 0; j < (ta ? m : n); ++j)                                                                    \
