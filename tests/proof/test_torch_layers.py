@@ -36,7 +36,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-class Masked(nn.Module):  # type: ignore[misc, name-defined]
+class Masked(nn.Module):  # type: ignore[name-defined]
     """Dropout by the masks of an order: `at` is set to the order and the positions of a batch, None in prediction."""
 
     at: tuple[Order, np.ndarray] | None = None
@@ -53,7 +53,7 @@ class Masked(nn.Module):  # type: ignore[misc, name-defined]
         return x * torch.from_numpy(kept) / (1 - self.layer.p)
 
 
-class Plus(nn.Module):  # type: ignore[misc, name-defined]
+class Plus(nn.Module):  # type: ignore[name-defined]
     """x + f(x), or projection(x) + f(x)."""
 
     def __init__(self, *layers: Any, projection: Any = None) -> None:
@@ -68,7 +68,8 @@ class Plus(nn.Module):  # type: ignore[misc, name-defined]
 RESNET = (
     (3, 8, 8),
     (
-        wl.Conv2d(out_channels=4, kernel_size=3, padding="same", bias=False), wl.BatchNorm2d(), wl.ReLU(),
+        wl.Conv2d(out_channels=4, kernel_size=3, padding="same", bias=False),  # type: ignore[arg-type]
+        wl.BatchNorm2d(), wl.ReLU(),
         wl.Dropout(0.3),
         wl.Residual(
             wl.Conv2d(out_channels=6, kernel_size=3, stride=2, padding=1, bias=False), wl.BatchNorm2d(), wl.GELU(),
