@@ -193,3 +193,50 @@ def test_a_hole_of_an_exercise_is_called_one(tmp_path, hole, name):
     path.write_text(f"__global__ void k(int* x) {{ x[0] = 1; }}\nint main() {{ k<<<{hole}>>>(0); }}\n")
     with pytest.raises(KernelError, match=f"old.cu:2: {re.escape(name)} stands for what an exercise leaves out"):
         run_program([path], ProgramOptions(find("T4")))
+
+
+#: Vectors by NVIDIA's names; ball i is at (i + 1, 2, 3).
+VECTORS = r"""
+#include <cstdio>
+#include "helper_math.h"
+__global__ void light(const float4* balls, float4* out, int n) {
+    uint i = threadIdx.x;
+    if (i >= n) return;
+    float3 way = normalize(make_float3(0, 3, 4)), at = make_float3(balls[i]);
+    float along = dot(at, way);
+    float3 off = at - along * way, c = clamp(fminf(fabs(-off), make_float3(2.0f)), 0.0f, 1.5);
+    c += lerp(make_float3(0.0f), make_float3(1, 2, 3), 0.5f) * 2;
+    c /= 2.0;
+    int2 k = max(make_int2(make_float2(1.75f)) * 3, make_int2(2));
+    out[i] = make_float4(c, length(cross(at, way)) + fracf(1.25f) + smoothstep(0.0f, 1.0f, 0.5f) + k.y);
+}
+int main() {
+    float4 host[3], *balls, *out;
+    for (int i = 0; i < 3; ++i) host[i] = make_float4(make_float3(i + 1, 2, 3), 0);
+    cudaMalloc(&balls, sizeof host), cudaMalloc(&out, sizeof host);
+    cudaMemcpy(balls, host, sizeof host, cudaMemcpyHostToDevice);
+    light<<<1, 32>>>(balls, out, 3);
+    if (cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost) != cudaSuccess) return 1;
+    for (float4 each : host) printf("%.5f %.5f %.5f %.5f\n", each.x, each.y, each.z, each.w);
+    cudaFree(balls), cudaFree(out);
+}
+"""
+
+
+def test_vectors_by_nvidia_s_names(tmp_path, capfd):
+    file = tmp_path / "light.cu"
+    file.write_text(VECTORS)
+    outcome = run_program([file], ProgramOptions(find("H100"), "check"), (), limit=120)
+    assert (outcome.code, outcome.problems) == (0, ()), outcome
+    rows = [list(map(float, line.split())) for line in capfd.readouterr().out.splitlines()]
+    for at, row in enumerate(rows, 1):
+        expected = ((min(at, 1.5) + 1) / 2, 1.08, 1.56, (0.04 + at * at) ** 0.5 + 3.75)
+        assert row == pytest.approx(expected, abs=2e-5)
+    assert len(rows) == 3
+
+
+def test_a_kernel_with_nvidia_s_vectors_is_checked_alone(tmp_path, run):
+    file = tmp_path / "light.cu"
+    file.write_text(VECTORS)
+    words = ["--grid", "1", "--block", "32", "--arg", "balls=3", "--arg", "out=3:uninitialised", "--arg", "n=3"]
+    assert run("check", str(file), *words)[0] == 0
