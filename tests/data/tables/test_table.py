@@ -242,6 +242,19 @@ def test_the_likely_label_is_one_that_is_called_so(heading, hint, tmp_path):
         table(path)
 
 
+def test_whole_numbers_of_which_few_are_alike_are_a_target(tmp_path):
+    path = write(tmp_path / "h.csv", [[str(row % 7), str(17_800 + 100 * (row * row % 97))] for row in range(90)],
+                 ["rooms", "price"])  # fmt: skip
+    with pytest.raises(DataError, match=r"90 rows have 49 values of 'price': this is no label; .* --target price"):
+        table(path, "price")
+    assert table(path, target="price").has_targets
+    data = table(path, "rooms")
+    run = wl.train("softmax", data, wl.TrainConfig(epochs=1), rung="numpy")
+    each = write(tmp_path / "e.csv", [[str(row), "20000"] for row in range(7)], ["rooms", "price"])
+    assert 0 <= run.score(str(each)) <= 1  # few rows to score may all differ
+    assert data.classes == 7 and len(table(path, "rooms", test=each).test_x) == 7
+
+
 def test_texts_that_training_lacked_are_said(people, tmp_path):
     data = table(people, "answer")
     assert data.table is not None

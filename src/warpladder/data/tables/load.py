@@ -102,6 +102,8 @@ def table(
         dropped += _counting(frame.without([*learnt, *drop]))
     tested = None if test is None else read_frame(test)
     y = targets_of(frame, targets) if targets else label_of(frame, learnt[0])
+    if encoding is None and not targets:
+        _check_classes(frame.source, learnt[0], y)
     strata = np.zeros(frame.rows, np.int64) if targets else y  # targets are drawn without strata
     train, valid, held = stratified(strata, seed, validation, test is None)
     if limit is not None:
@@ -215,9 +217,18 @@ def label_of(frame: Frame, name: str) -> np.ndarray:
             f"{frame.place(row, name)}: {column.texts[row]} is no label: labels are names or whole numbers; a "
             f"regression's targets are named by --target {name}, in Python target={name!r}"
         )
-    if len(np.unique(column.numbers)) == len(whole) > 2:
-        raise DataError(f"{frame.source}: every row has another value of {shown(name)}: this is no label")
     return column.numbers.astype(np.int64)
+
+
+def _check_classes(source: str, name: str, labels: np.ndarray) -> None:
+    """Raise `DataError` if the whole numbers of a label (rows,) are a number of the row, or a target."""
+    distinct, rows = len(np.unique(labels)), len(labels)
+    if labels.dtype.kind == "i" and (distinct == rows > 2 or (rows >= FEW_ROWS and 2 * distinct > rows)):
+        many = "every row has another value" if distinct == rows else f"{rows} rows have {distinct} values"
+        raise DataError(
+            f"{source}: {many} of {shown(name)}: this is no label; numbers to predict are named by --target "
+            f"{quote(name)}, in Python target={name!r}"
+        )
 
 
 def _check_names(
