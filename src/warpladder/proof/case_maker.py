@@ -38,9 +38,11 @@ BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distin
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 STARTS = 32  # starts tried until every tensor moves
 STRICT = 3  # of them at which what a normalisation makes of rounding errors must be within the bounds
+GROWTH = 2**0.5  # factor by which these errors may be larger at each start after those
 FEW = 8  # samples for each one that repeats another where masks or a normalisation make each its own
 #: Batches drawn at a state where a normalisation mostly amplifies a coarse format's errors beyond the bounds.
 SELDOM = 24
+NORMALISED = 2  # batches drawn there in other formats: whether these errors are small depends on the state
 PATIENCE = 2  # draws in which sums of equal terms must be as near as all others
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
@@ -89,7 +91,7 @@ class CaseMaker:
         self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
         self.patience = Patience()
-        self.is_strict = True  # False if what a normalisation makes of rounding errors may exceed bounds
+        self.room = 1.0  # times its bound that what a normalisation makes of rounding errors may be
 
     def case(
         self, name: str, order: Order, sources: Sequence[SampleSource], *,
@@ -113,7 +115,7 @@ class CaseMaker:
         self.patience.begin()
         for source in sources:
             for number, (params, must_move) in enumerate(self._starts() if start is None else [(start, False)]):
-                self.is_strict = start is None and number < STRICT
+                self.room = GROWTH ** max(0, number + 1 - STRICT) if start is None else np.inf
                 try:
                     first = State(
                         params.astype(np.float64), step=made, buffers=drawn_buffers(self.net, self.rng, self.precision)
@@ -167,8 +169,8 @@ class CaseMaker:
         place : number of the step in the epoch, and samples in its batch.
         first : True for the first step of a case.
         """
-        is_rare = self.net.normalizes and self.precision.coarse
-        for number in range(SELDOM if is_rare else REDRAWS):
+        several = SELDOM if self.precision.coarse else NORMALISED
+        for number in range(several if self.net.normalizes else REDRAWS):
             step, data, reason, gradients = self._step(wanted, source, state, place, number >= PATIENCE)
             if not reason and first:
                 idle = cancelled_biases(self.net)
@@ -236,8 +238,8 @@ class CaseMaker:
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
         if self.net.normalizes:
             step = whole_step(reference, step, seen, y, self.precision, places, weights)
-            if counts_errors(self.net, self.precision) and wanted.updates and np.any(rounded.params):
-                step, reason = with_format_errors(self.net, step, batch, self.precision, self.rng, self.is_strict)
+            if counts_errors(self.net, size, self.precision) and wanted.updates and np.any(rounded.params):
+                step, reason = with_format_errors(self.net, step, batch, self.precision, self.rng, self.room)
                 if reason:
                     return step, self._dataset("batch", x, y, source.scale, weights), reason, []
         if sums is not None and (allows or are_few(self.net, size)):

@@ -265,14 +265,17 @@ class ReferenceTrainer(Trainer):
                 d = masked(d, places.mask(layer, i, self.net.shapes[i]))
                 continue
             factors = self._factors(layer, entering[i], w.get(f"{name}.weight"), d)
-            if i > self.net.first_trained:
-                d, *trained = self._results(layer, *layers.backward(layer, *factors))
-            else:
-                trained = list(self._results(layer, *layers.weight_gradients(layer, *factors)))
+            found = self._backward(layer, i == self.net.first_trained, *factors)
+            d, trained = (d, found) if i == self.net.first_trained else (found[0], found[1:])
             if trained:
                 for kind, gradient in zip(layer.param_shapes(self.net.shapes[i]), trained, strict=False):
                     dw[f"{name}.{kind}"][...] = gradient
         return flat
+
+    def _backward(self, layer: Layer, is_first: bool, *factors: np.ndarray | None) -> tuple:
+        """Gradients of a layer's input and parameters, of the first trained one of its parameters alone."""
+        gradients = layers.weight_gradients if is_first else layers.backward
+        return self._results(layer, *gradients(layer, *factors))
 
     def norms(self, values: np.ndarray) -> dict[str, float]:
         """Norm of each tensor of a flat buffer (param_count,), by name."""

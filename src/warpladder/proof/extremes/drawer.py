@@ -307,9 +307,9 @@ class ExtremesDrawer:
         if net.normalizes:
             step = whole_step(reference, step, x, y, precision, places)
             step = replace(step, uncertainty=uncertainty + (0.0 if step.uncertainty is None else step.uncertainty))
-            if not precision.coarse and counts_errors(net, precision):
+            if not precision.coarse and counts_errors(net, n, precision):
                 batch = x, x if y is None else y, np.ones(n), places, None
-                step, beyond = with_format_errors(net, step, batch, precision, self.rng, is_strict=True)
+                step, beyond = with_format_errors(net, step, batch, precision, self.rng, room=1.0)
                 if beyond:
                     return None
             uncertainty = uncertainty if step.uncertainty is None else step.uncertainty

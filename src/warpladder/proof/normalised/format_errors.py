@@ -6,15 +6,17 @@ So the reference computes a batch's gradients several times with the format's ro
 that equal numbers have equal errors. SIGMAS times the root mean square of these errors is what a program may be off by,
 as in every bound; a batch at which the root mean square itself is beyond the bound is not used.
 
-In fp32 and fp64 the two means themselves are what counts: their roundings are common to a channel's samples, and do not
-average out over a batch. A normalisation's weight only scales what a later one normalises, so that its gradient nearly
-vanishes, while these errors stay. There the reference adds the terms of the means one by one. Of thousands of pixels
-such a sum is less exact than any bound, and still as exact as a product in tf32: where no start has smaller errors, a
-batch is used if three digits of the gradient are left.
+In fp32 and fp64 the means themselves are what counts, two on the way forward and two on the way back: their roundings are
+common to a channel's numbers, and do not average out over a batch. There the reference adds their terms one by one
+(one_by_one.py). A normalisation's weight may only scale what a later one normalises, so that its gradient nearly
+vanishes, while these errors stay. Of thousands of pixels such a sum is less exact than any bound, and still as exact as
+a product in tf32: with each start that has no smaller errors larger ones are counted, as long as three digits of the
+gradient are left.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -23,17 +25,20 @@ from ...config import TrainConfig
 from ...machine.precision import Precision
 from ...nets import Conv2d, Layer, Linear, Net
 from ...nets.params import param_slices, views
-from ...ops.batchnorm import reference as batchnorm
 from ...ops.loss import reference as losses
 from ...trainers.base import State
-from ..bounds import update_bounds
+from ..bounds import loss_bound, update_bounds
 from ..reference import ReferenceTrainer
 from ..reference_cases import ReferenceStep
 from ..tolerance import SIGMAS, rounded
 from ..verdict import distance
 from ..witness import Batch
+from .one_by_one import OneByOne
 
 DRAWS = 6  # of grids
+SURE = 2.0  # share by which the first of these draws must exceed a limit, that of n draws an n-th of it
+SUMS = 10  # draws of orders of sums: errors that are common to a channel have few directions
+MANY = 512  # numbers of a channel of which one accumulator is less exact than the bounds
 FIT = 2.0**13  # roundoffs of a gradient that may be counted beyond its bound: three digits of float32 are left
 
 
@@ -53,73 +58,53 @@ class Jittered(ReferenceTrainer):
         return np.asarray(rounded(a * times, self.precision) / times)
 
 
-class OneByOne(ReferenceTrainer):
-    """Reference whose normalisations add the terms of a gradient's means one by one, with a rounding after each."""
-
-    given: tuple = ()
-
-    def __init__(self, net: Net, state: State, precision: Precision, rng: np.random.Generator) -> None:
-        super().__init__(net, TrainConfig(), state)
-        self.roundoff, self.rng = precision.roundoff, rng
-
-    def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
-        self.given = given
-        return given
-
-    def _results(self, layer: Layer, *given: np.ndarray) -> tuple:
-        if not layer.normalizes or len(given) != 3:
-            return given
-        x, w, dy = self.given
-        over, mean, var = batchnorm.axes(x), x.mean(batchnorm.axes(x)), x.var(batchnorm.axes(x))
-        z = batchnorm.normalised(layer, x, mean, var)  # type: ignore[arg-type]
-        off = self._off(dy, over) + z * self._off(dy * z, over)
-        factor = w / np.sqrt(var + layer.eps)  # type: ignore[attr-defined]
-        return given[0] + off * batchnorm.across(factor, x), *given[1:]
-
-    def _off(self, terms: np.ndarray, over: tuple[int, ...]) -> np.ndarray:
-        """Error of each channel's mean of terms (n, channels, ...): partial sums grow as their mean and as the root of
-        their number.
-        """
-        count = terms.size // terms.shape[1]
-        size = self.roundoff * np.sqrt(np.square(terms).mean(over) / 6 + count * np.square(terms.mean(over)) / 9)
-        return np.asarray(batchnorm.across(self.rng.choice((-1.0, 1.0), len(size)) * size, terms))
-
-
-def counts_errors(net: Net, precision: Precision) -> bool:
-    """True if a normalisation's errors have to be counted: in a coarse format, or of one before another one."""
-    return net.normalizes and (precision.coarse or sum(layer.normalizes for layer in net.layers) > 1)
+def counts_errors(net: Net, size: int, precision: Precision) -> bool:
+    """True if a normalisation's errors have to be counted in a batch of this size: in a coarse format, of one before
+    another one, or of many numbers.
+    """
+    norms = [i for i, layer in enumerate(net.layers) if layer.normalizes]
+    most = max((size * math.prod(net.shapes[i][1:]) for i in norms), default=0)
+    return bool(norms) and (precision.coarse or len(norms) > 1 or most > MANY)
 
 
 def with_format_errors(
-    net: Net, step: ReferenceStep, batch: Batch, precision: Precision, rng: np.random.Generator, is_strict: bool
+    net: Net, step: ReferenceStep, batch: Batch, precision: Precision, rng: np.random.Generator, room: float
 ) -> tuple[ReferenceStep, str]:  # fmt: skip
     """Step with the format's errors as additional tolerance of its gradient, and the reason why they are too large to
     judge a trainer by, or "".
 
-    is_strict : True if errors beyond the bounds are too large; else those that leave fewer than three digits.
+    room : times a bound that errors may be, if three digits of the gradient are left; in a coarse format none are.
     """
     x, y, _, places, weights = batch
     shares = losses.shares(net.loss, y, step.size, weights)
-    least = 0.0 if is_strict else FIT * precision.roundoff
-    squares = np.zeros(net.param_count)
+    least = FIT * precision.roundoff
+    squares, lost = np.zeros(net.param_count), 0.0
     known = np.zeros(net.param_count) if step.uncertainty is None else step.uncertainty
     limits = update_bounds(net, step.size, precision)
     scales = {name: np.abs(g) for name, g in views(net, step.gradient).items()}
     for name, unsure in views(net, known).items():
         scales[name] += unsure / limits[name]
     rng = rng if precision.coarse else np.random.default_rng(0)  # others stay as they are drawn
-    for _ in range(DRAWS):
-        program = (Jittered if precision.coarse else OneByOne)(net, step.state, precision, rng)
-        found = program.gradients(x, y, places=places, shares=shares)[2]
-        squares += np.square(found - step.gradient) / DRAWS
+    draws = DRAWS if precision.coarse else SUMS
+    program = (Jittered if precision.coarse else OneByOne)(net, step.state, precision, rng)
+    for draw in range(1, draws + 1):
+        loss, _, found = program.gradients(x, y, places=places, shares=shares)
+        lost += (loss - step.loss) ** 2 / draws
+        squares += np.square(found - step.gradient) / draws
         errors = np.sqrt(_shared(net, squares))
-        if reason := _too_large(views(net, errors), scales, limits, least):
+        # those of a few draws alone, if they are much too large
+        seen = errors if precision.coarse else errors * math.sqrt(draws / draw) / (1 + SURE * (1 / draw - 1 / draws))
+        if reason := _too_large(views(net, seen), scales, limits, room, least):
             return step, reason
     more = np.zeros(net.param_count)
     at = views(net, more)
     for name, off in views(net, errors).items():
         at[name][...] = np.maximum(0, SIGMAS * off - limits[name] * scales[name])
-    return replace(step, uncertainty=known + more), ""
+    step = replace(step, uncertainty=known + more)
+    if precision.coarse:
+        return step, ""
+    lost = max(0.0, SIGMAS * math.sqrt(lost) - loss_bound(net, step.size, precision) * abs(step.loss))
+    return replace(step, loss_uncertainty=step.loss_uncertainty + lost), ""
 
 
 def _shared(net: Net, squares: np.ndarray) -> np.ndarray:
@@ -131,11 +116,11 @@ def _shared(net: Net, squares: np.ndarray) -> np.ndarray:
 
 
 def _too_large(
-    errors: dict[str, np.ndarray], scales: dict[str, np.ndarray], limits: dict[str, float], least: float
+    errors: dict[str, np.ndarray], scales: dict[str, np.ndarray], limits: dict[str, float], room: float, least: float
 ) -> str:
     """Sentence on the first tensor whose errors are beyond its bound and `least`; "" if none's are."""
     for name, limit in limits.items():
         error = distance(errors[name], np.zeros(errors[name].shape), scales[name])
-        if not error <= max(limit, least):
+        if not error <= max(limit, min(room * limit, least)):
             return f"roundings change the gradient of {name} by {error:.1e}, the bound is {limit:.1e}"
     return ""

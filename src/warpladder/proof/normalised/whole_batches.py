@@ -48,6 +48,9 @@ PASSED = (nets.MaxPool2d, nets.AvgPool2d, nets.AdaptiveAvgPool2d, nets.Upsample2
 #: Times its limit that a number must be away from 0, in a coarse format and in others: the shifts of other channels
 #: change a sample's size too, and an earlier normalisation amplifies roundings.
 COARSE_ROOM, ROOM = 1.5, 4.0
+#: Numbers of a channel from which on its mean is small where a bias can make it so, and that mean in deviations: the sum
+#: of a large mean's terms, one by one, is less exact than most bounds.
+MANY, MEAN = 1 << 13, 0.25
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
 
 
@@ -117,7 +120,7 @@ def moved_together(
     """
     net, params = reference.net, reference.params.astype(precision.element)
     moved = ReferenceTrainer(net, reference.config, State(params))
-    named, wide, entering = views(net, params), views(net, moved.params), [x]
+    named, wide, entering, cancelled = views(net, params), views(net, moved.params), [x], cancelled_biases(net)
     for i, layer in enumerate(net.layers):
         a = entering[i]
         if i > net.first_trained and layers.switches(layer):
@@ -136,6 +139,13 @@ def moved_together(
             near = ~(layers.margin(layer, entering[i]) > limit)
             if np.any(near):
                 return params, near
+        name = f"{net.names[i - 1]}.bias"
+        if i and layer.normalizes and name in cancelled and a[:, 0].size > MANY and not precision.coarse:
+            bias, over = named[name], batchnorm.axes(a)
+            before = bias.astype(np.float64)
+            bias -= (a.mean(over) - MEAN * a.std(over)).astype(bias.dtype)
+            wide[name][...] = bias
+            entering[i] = a + batchnorm.across(bias - before, a)
         entering.append(moved.leaving(i, entering[i], places, skip=moved.stored(i, entering)))
     return params, ~has_clear_argmax(net, entering[-1], precision)
 
@@ -215,7 +225,7 @@ def buffer_bounds(net: nets.Net, size: int, precision: Precision) -> dict[str, f
     """Bounds of the running statistics after a batch of this size, by name, from the roundings up to their layer."""
     out = {}
     for place in buffer_slices(net):
-        length = roundings(net, place.layer) + size + 8
+        length = roundings(net, place.layer) + size * math.prod(net.shapes[place.layer][1:]) + 8
         out[place.name] = distance_bound(precision, length, products(net, place.layer, precision))
     return out
 
