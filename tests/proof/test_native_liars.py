@@ -4,6 +4,7 @@ reads otherwise. numba compiles it; each fault is caught, and the unchanged text
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from warpladder.nets import (
 )
 from warpladder.optimizers import SGD, Adam, AdamW, RMSprop
 from warpladder.proof import verify
+from warpladder.trainers.base import State
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
 BATCH = TrainConfig(batch_size=6)
@@ -193,12 +195,12 @@ def judged(kind: str, form: str) -> Any:
     data = samples(net) if kind == "weights of samples" else None
     build: Any = find("native", threads=2).build
     if form == "loops":
-        loops = module("ops/tables/loops.py").TABLE
-
-        def build(*given: Any) -> LayerwiseTrainer:
-            return LayerwiseTrainer(*given, loops)
-
+        build = partial(_layerwise, module("ops/tables/loops.py").TABLE)
     return verify(build, net, config, dataset=data, reach=4)
+
+
+def _layerwise(operations: Any, net: Net, config: TrainConfig, state: State) -> LayerwiseTrainer:
+    return LayerwiseTrainer(net, config, state, operations)
 
 
 def path(form: str, file: str) -> str:

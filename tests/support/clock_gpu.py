@@ -13,6 +13,7 @@ from clock_programs import LONG, Program
 
 from warpladder.device.base import CallSequence
 from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.limits import LaunchConfig, check, dim3
 from warpladder.ops.tables.naive import TABLE
 from warpladder.trainers.base import StepLog
 from warpladder.trainers.graphed import GraphedTrainer
@@ -191,8 +192,9 @@ class TooMuchSharedMemory(KernelTrainer):
 
     def program(self, part):
         found = super().program(part)
-        first = found[0]
-        first.kernel.bind(1, BLOCK, *[0] * 0, shared=1 << 20)
+        first: Any = found[0]
+        config = LaunchConfig(dim3(1), dim3(BLOCK), 1 << 20, False, dim3(1))
+        check(first.name, config, self.device.limits, first.kernel.resources)
         return found
 
 
@@ -244,9 +246,10 @@ class OwnGraph(KernelTrainer):
     """Queues the launches of a step as one graph."""
 
     def program(self, part):
-        known = self.programs.get(part)
+        known: Any = self.programs.get(part)
         if known is None:
-            known = self.programs[part] = [AsOne(super().program(part))]
+            one: Any = AsOne(super().program(part))
+            known = self.programs[part] = [one]
         return known
 
 
@@ -277,13 +280,13 @@ class AsksFromAThread(Whole):
 
 
 class PinnedState(Whole):
-    """Copies its state through one page-locked buffer."""
+    """Copies its state through a page-locked buffer."""
 
     def state(self):
         out = super().state()
-        self.host = getattr(self, "host", self.inner.device.pinned(out.params.shape))
-        self.host[...] = out.params
-        return out.but(params=self.host.copy())
+        host: Any = EmulatedDevice().pinned(out.params.shape)
+        host[...] = out.params
+        return out.but(params=host.copy())
 
 
 class TakesStatesLate(Whole):

@@ -88,7 +88,7 @@ def _file(name: str) -> Path:
 def _readers(file: str) -> list[str]:
     """Modules that import from a file, or from one that does, each after those that it imports from."""
     paths = {path: path.read_text(encoding="utf-8") for pattern in READERS for path in sorted(PACKAGE.glob(pattern))}
-    found, new = [], [Path(file)]
+    found, new = list[Path](), [Path(file)]
     while new:
         wanted = new.pop(0)
         here = (

@@ -72,10 +72,10 @@ def products(net: Net, last: int, precision: str | Precision) -> int:
     )
 
 
-def output_bound(net: Net, precision: str | Precision = "fp32", more: int = 0) -> float:
-    """Bound of the normwise relative error of the net's outputs. more : roundings besides, as of a batch's means."""
+def output_bound(net: Net, precision: str | Precision = "fp32") -> float:
+    """Bound of the normwise relative error of the net's outputs."""
     last = len(net.layers)
-    return distance_bound(precision, roundings(net, last) + more, products(net, last, precision))
+    return distance_bound(precision, roundings(net, last), products(net, last, precision))
 
 
 def output_scale(outputs: np.ndarray, every: np.ndarray | None = None) -> np.ndarray:

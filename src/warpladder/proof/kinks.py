@@ -71,14 +71,13 @@ def has_clear_argmax(net: Net, out: np.ndarray, precision: str | Precision = "fp
     """Mask (n,) bool, True for outputs (n, *out_shape) float64 whose largest logit rounding cannot change.
 
     If terms cancel, all logits of a sample are small and their errors are not: so the other samples' magnitude is used
-    too. Where the net normalises, `out` is a whole batch, whose statistics are sums as well.
+    too.
     """
     if not isinstance(net.loss, CrossEntropyLoss) or net.out_shape[0] == 1:
         return np.ones(len(out), np.bool_)
     size = np.abs(out).max(axis=1)
     usual = np.median(size) if len(size) else 0.0  # a few huge logits do not count
-    more = sum(len(out) * math.prod(net.shapes[i][1:]) for i, layer in enumerate(net.layers) if layer.normalizes)
-    clear = gaps(out) > output_bound(net, precision, more) * np.maximum(size, usual)
+    clear = gaps(out) > output_bound(net, precision) * np.maximum(size, usual)
     # logits that a mask drops are 0 and tie in every program
     return clear | (np.sort(out, axis=1)[:, -2:] == 0).all(axis=1) if net.layers[-1].is_random else clear
 

@@ -275,7 +275,7 @@ class ReferenceTrainer(Trainer):
     def _backward(self, layer: Layer, is_first: bool, *factors: np.ndarray | None) -> tuple:
         """Gradients of a layer's input and parameters, of the first trained one of its parameters alone."""
         gradients = layers.weight_gradients if is_first else layers.backward
-        return self._results(layer, *gradients(layer, *factors))
+        return self._results(layer, *gradients(layer, *factors))  # type: ignore[arg-type]
 
     def norms(self, values: np.ndarray) -> dict[str, float]:
         """Norm of each tensor of a flat buffer (param_count,), by name."""

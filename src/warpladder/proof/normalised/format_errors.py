@@ -10,7 +10,7 @@ In fp32 and fp64 the means themselves are what counts, two on the way forward an
 common to a channel's numbers, and do not average out over a batch. There the reference adds their terms one by one
 (one_by_one.py). A normalisation's weight may only scale what a later one normalises, so that its gradient nearly
 vanishes, while these errors stay. Of thousands of pixels such a sum is less exact than any bound, and still as exact as
-a product in tf32: with each start that has no smaller errors larger ones are counted, as long as three digits of the
+a product in tf32: with each start that has no smaller errors larger ones are counted, as long as two digits of the
 gradient are left.
 """
 
@@ -39,7 +39,7 @@ DRAWS = 6  # of grids
 SURE = 2.0  # share by which the first of these draws must exceed a limit, that of n draws an n-th of it
 SUMS = 10  # draws of orders of sums: errors that are common to a channel have few directions
 MANY = 512  # numbers of a channel of which one accumulator is less exact than the bounds
-FIT = 2.0**13  # roundoffs of a gradient that may be counted beyond its bound: three digits of float32 are left
+FIT = 2.0**17  # roundoffs of a gradient that may be counted beyond its bound: two digits of float32 are left
 
 
 class Jittered(ReferenceTrainer):
@@ -73,11 +73,11 @@ def with_format_errors(
     """Step with the format's errors as additional tolerance of its gradient, and the reason why they are too large to
     judge a trainer by, or "".
 
-    room : times a bound that errors may be, if three digits of the gradient are left; in a coarse format none are.
+    room : times a bound that errors may be, if two digits of the gradient are left; in a coarse format none are.
     """
     x, y, _, places, weights = batch
     shares = losses.shares(net.loss, y, step.size, weights)
-    least = FIT * precision.roundoff
+    room, least = 1.0 if precision.coarse else room, FIT * precision.roundoff
     squares, lost = np.zeros(net.param_count), 0.0
     known = np.zeros(net.param_count) if step.uncertainty is None else step.uncertainty
     limits = update_bounds(net, step.size, precision)
@@ -88,7 +88,9 @@ def with_format_errors(
     draws = DRAWS if precision.coarse else SUMS
     program = (Jittered if precision.coarse else OneByOne)(net, step.state, precision, rng)
     for draw in range(1, draws + 1):
-        loss, _, found = program.gradients(x, y, places=places, shares=shares)
+        loss, correct, found = program.gradients(x, y, places=places, shares=shares)
+        if correct != step.correct and not precision.coarse:
+            return step, "roundings change which logit of a sample is the largest"
         lost += (loss - step.loss) ** 2 / draws
         squares += np.square(found - step.gradient) / draws
         errors = np.sqrt(_shared(net, squares))
