@@ -74,3 +74,12 @@ def test_far_apart_logits_give_zeros_and_one(count: int) -> None:
     total, largest, first, gradient = row(logits, 2)
     assert total == pytest.approx(1.0, abs=1e-6) and (largest, first) == (float(np.float32(3e38)), 2)
     assert np.max(abs(gradient)) <= 1e-6
+
+
+@pytest.mark.parametrize("count", [4, 10, 40])
+def test_a_probability_that_float32_does_not_hold_is_0(count: int) -> None:
+    """Times an input of 10^4, what is only nearly 0 was a slot of an optimizer where the truth is 0."""
+    logits = np.full(count, -200, np.float32)
+    logits[1] = 0
+    gradient = row(logits, 1)[3]
+    assert np.all(gradient[np.arange(count) != 1] == 0)

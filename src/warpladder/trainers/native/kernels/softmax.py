@@ -119,7 +119,8 @@ def _vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
 
 
 def _exponential(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Exponential exp(x), within 2 units in the last place for x in -87..88; 0 or nearly 0 below.
+    """Exponential exp(x), within 2 units in the last place for x in -87..88; 0 below: times a large
+    number, what is only nearly 0 would be a gradient where there is none.
 
     exp(x) = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, whose
     remainder is 1e-8; ln 2 in two parts so that r stays exact.
@@ -128,6 +129,7 @@ def _exponential(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     def constant(value: float) -> ir.Constant:
         return ir.Constant(VECTOR, [value] * LANES)
 
+    is_lost = builder.fcmp_ordered("<", x, constant(-87.0))
     x = minimum(builder, maximum(builder, x, constant(-87.0)), constant(88.0))
     # adding and taking away 1.5 * 2^23 rounds to the nearest whole number
     magic = constant(12582912.0)
@@ -140,4 +142,4 @@ def _exponential(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     # a NaN has no whole part; the polynomial carries it on
     whole = builder.fptosi(builder.select(builder.fcmp_ordered("ord", n, n), n, zeros()), INTEGERS)
     power = builder.shl(builder.add(whole, ir.Constant(INTEGERS, [127] * LANES)), ir.Constant(INTEGERS, [23] * LANES))
-    return builder.fmul(value, builder.bitcast(power, VECTOR))
+    return builder.select(is_lost, zeros(), builder.fmul(value, builder.bitcast(power, VECTOR)))
