@@ -6,8 +6,8 @@ So the reference computes a batch's gradients several times with the format's ro
 that equal numbers have equal errors. SIGMAS times the root mean square of these errors is what a program may be off by,
 as in every bound; a batch at which the root mean square itself is beyond the bound is not used.
 
-In fp32 and fp64 the means themselves are what counts, two on the way forward and two on the way back: their roundings are
-common to a channel's numbers, and do not average out over a batch. There the reference adds their terms one by one
+In fp32 and fp64 the means themselves are what counts, two on the way forward and two on the way back: their roundings
+are common to a channel's numbers, and do not average out over a batch. There the reference adds their terms one by one
 (one_by_one.py). A normalisation's weight may only scale what a later one normalises, so that its gradient nearly
 vanishes, while these errors stay. Of thousands of pixels such a sum is less exact than any bound, and still as exact as
 a product in tf32: with each start that has no smaller errors larger ones are counted, as long as two digits of the

@@ -48,8 +48,8 @@ PASSED = (nets.MaxPool2d, nets.AvgPool2d, nets.AdaptiveAvgPool2d, nets.Upsample2
 #: Times its limit that a number must be away from 0, in a coarse format and in others: the shifts of other channels
 #: change a sample's size too, and an earlier normalisation amplifies roundings.
 COARSE_ROOM, ROOM = 1.5, 4.0
-#: Numbers of a channel from which on its mean is small where a bias can make it so, and that mean in deviations: the sum
-#: of a large mean's terms, one by one, is less exact than most bounds.
+#: Numbers of a channel from which on its mean is small where a bias can make it so, and that mean in deviations: the
+#: sum of a large mean's terms, one by one, is less exact than most bounds.
 MANY, MEAN = 1 << 13, 0.25
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
 
