@@ -82,6 +82,8 @@ HINTS = {
     "shared memory": "ask for it with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) "
     "before the launch, or use less.",
     "temporary memory": "allocate the bytes, cudaMalloc(&temporary, bytes), and call it again with that memory.",
+    "host function": "let it set a flag or wake a thread of the host, which then calls CUDA; or put the work into the "
+    "stream after it.",
     "argument": "cuBLAS counts in columns: a leading dimension is the number of rows of the matrix as it lies in "
     "memory. Compare each call's status with success.",
     "crash": "the host code is at fault: look at pointers and indices in that line.",

@@ -60,6 +60,7 @@ EMU_API cudaFreeHost(void* pointer, EMU_HERE);
 EMU_API cudaHostRegister(void* pointer, size_t bytes, unsigned flags = 0, EMU_HERE);
 EMU_API cudaHostUnregister(void* pointer, EMU_HERE);
 EMU_API cudaMemGetInfo(size_t* free, size_t* total);
+EMU_EXPORT void emu_rows(void* memory, size_t pitch, size_t width, size_t rows);  // that it has
 EMU_API emu_pointer_attributes(cudaPointerAttributes* out, const void* pointer);
 template <class T> cudaError_t cudaMalloc(T** pointer, size_t bytes, EMU_HERE) {
     return emu_malloc((void**)pointer, bytes, cudaMemoryTypeDevice, emu::taken_name(), file, line);
@@ -78,7 +79,10 @@ template <class T> cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned
 }
 template <class T> cudaError_t cudaMallocPitch(T** pointer, size_t* pitch, size_t width, size_t height, EMU_HERE) {
     *pitch = (width + 511) / 512 * 512;
-    return emu_malloc((void**)pointer, *pitch * height, cudaMemoryTypeDevice, emu::taken_name(), file, line);
+    cudaError_t error = emu_malloc((void**)pointer, *pitch * height, cudaMemoryTypeDevice, emu::taken_name(), file,
+        line);
+    if (error == cudaSuccess) emu_rows(*pointer, *pitch, width, height);
+    return error;
 }
 inline cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent e, EMU_HERE) {
     *out = {nullptr, (e.width + 511) / 512 * 512, e.width, e.height};
@@ -255,11 +259,27 @@ inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags = 0) {
 EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0, EMU_HERE);
 inline cudaError_t cudaStreamGetFlags(cudaStream_t, unsigned* flags) { return *flags = 0, cudaSuccess; }
 inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) { return *priority = 0, cudaSuccess; }
-inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void* data) {
-    return emu::on_stream(stream, "host", [=] { return emu_host_waits(stream), call(data), cudaSuccess; });
+// The function that a stream calls, from its begin to its end, with the line that gave it to the stream.
+EMU_EXPORT void emu_host_function(const char* file, int line);
+namespace emu {
+struct HostFunction {
+    HostFunction(const char* file, int line) { emu_host_function(file, line); }
+    ~HostFunction() { emu_host_function(nullptr, 0); }
+};
+}  // namespace emu
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void* data, EMU_HERE) {
+    return emu::on_stream(stream, "host", [=] {
+        emu_host_waits(stream);
+        emu::HostFunction during(file, line);
+        return call(data), cudaSuccess;
+    });
 }
-inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* data, unsigned) {
-    return emu_host_waits(stream), call(stream, cudaSuccess, data), cudaSuccess; }
+inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* data, unsigned,
+    EMU_HERE) {
+    emu_host_waits(stream);
+    emu::HostFunction during(file, line);
+    return call(stream, cudaSuccess, data), cudaSuccess;
+}
 
 // device.cpp
 EMU_API cudaGetDeviceCount(int* count);

@@ -56,8 +56,12 @@ inline NodeWork copy(const LinearCopy& p, const char* file, int line) {
             line);
     });
 }
-inline NodeWork call(const cudaHostNodeParams& p) {
-    return node_work(cudaGraphNodeTypeHost, p, [h = p] { emu_host_waits(0), h.fn(h.userData); });
+inline NodeWork call(const cudaHostNodeParams& p, const char* file, int line) {
+    return node_work(cudaGraphNodeTypeHost, p, [h = p, file, line] {
+        emu_host_waits(0);
+        HostFunction during(file, line);
+        h.fn(h.userData);
+    });
 }
 inline NodeWork record(const cudaEvent_t& event, const char* file, int line) {
     return node_work(cudaGraphNodeTypeEventRecord, event, [event, file, line] {
@@ -72,8 +76,8 @@ inline NodeWork wait(const cudaEvent_t& event, const char* file, int line) {
 #define EMU_ADDS cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count
 inline cudaError_t cudaGraphAddEmptyNode(EMU_ADDS) {
     return emu_add_node(node, graph, after, count, emu::nothing()); }
-inline cudaError_t cudaGraphAddHostNode(EMU_ADDS, const cudaHostNodeParams* p) {
-    return emu_add_node(node, graph, after, count, emu::call(*p)); }
+inline cudaError_t cudaGraphAddHostNode(EMU_ADDS, const cudaHostNodeParams* p, EMU_HERE) {
+    return emu_add_node(node, graph, after, count, emu::call(*p, file, line)); }
 inline cudaError_t cudaGraphAddMemsetNode(EMU_ADDS, const cudaMemsetParams* p, EMU_HERE) {
     return emu_add_node(node, graph, after, count, emu::fill(*p, file, line));
 }
@@ -108,7 +112,7 @@ inline cudaError_t cudaGraphAddEventWaitNode(EMU_ADDS, cudaEvent_t event, EMU_HE
         return (void)file, (void)line, emu_set_node(nullptr, node, work); }                                            \
     inline cudaError_t cudaGraphExec##kind##NodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const P* p,      \
         EMU_HERE) { return (void)file, (void)line, emu_set_node(exec, node, work); }
-EMU_PARAMETERS(Host, cudaGraphNodeTypeHost, cudaHostNodeParams, emu::call(*p))
+EMU_PARAMETERS(Host, cudaGraphNodeTypeHost, cudaHostNodeParams, emu::call(*p, file, line))
 EMU_PARAMETERS(Memcpy, cudaGraphNodeTypeMemcpy, cudaMemcpy3DParms, emu::copy(*p, file, line))
 EMU_PARAMETERS(Memset, cudaGraphNodeTypeMemset, cudaMemsetParams, emu::fill(*p, file, line))
 #undef EMU_PARAMETERS

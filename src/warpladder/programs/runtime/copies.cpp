@@ -134,6 +134,14 @@ static void note(const Copy& c, size_t row) {
 #endif
 }
 
+// A copy of all rows in one piece, as if nothing lay between them.
+static void look_for_rows(const Allocation& a, const void* first, const Copy& c, Spot place) {
+    if (a.rows < 2 || a.pitch == a.width || c.width != a.width * a.rows || uintptr_t(first) != a.low) return;
+    report("problem", "copy", std::string(c.call) + " at {0} copies " + std::to_string(c.width) + " bytes in one piece, "
+        "and the " + std::to_string(a.rows) + " rows of " + std::to_string(a.width) + " bytes in " + described(a)
+        + " begin each " + std::to_string(a.pitch) + " bytes, its pitch: cudaMemcpy2D takes both", a.name, place);
+}
+
 }  // namespace emu
 
 using namespace emu;
@@ -148,6 +156,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
             + " bytes, and a pitch is " + std::to_string(std::min(c.to_pitch, c.from_pitch)), "", {file, line});
         return failed(cudaErrorInvalidPitchValue);
     }
+    if (is_in_host_function(c.call, {file, line})) return cudaErrorNotPermitted;
     if (unsigned(c.kind) > cudaMemcpyDefault) return failed(cudaErrorInvalidMemcpyDirection);
     if (c.is_async && joins_captures(c.call, c.stream, {file, line})) return cudaErrorStreamCaptureImplicit;
     if (!c.is_async && spoils_captures(c.call, {file, line})) return cudaErrorStreamCaptureUnsupported;
@@ -177,6 +186,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
     if (c.height == 1) {
         Allocation* a = to_device ? find(c.to) : find(c.from);
         count_elements(a, to_device ? c.to : c.from, c.width, c.element, c.call, {file, line});
+        if (a) look_for_rows(*a, to_device ? c.to : c.from, c, {file, line});
     }
     if (from_device && !to_device) look_for_unwritten(c, {file, line});
     open_memory(true);

@@ -59,6 +59,7 @@ struct Allocation {
     uint64_t stored = 0;
     size_t reached = 0;  // elements that it changed in place, if it gets their number and its grid is rounded down
     bool is_read = false;
+    size_t pitch = 0, width = 0, rows = 0;  // of memory by cudaMallocPitch, in bytes
     Spot too_early{};  // copy of it to the host before anything had written to it
     uintptr_t high() const { return low + bytes; }
 };
@@ -138,6 +139,9 @@ struct HostArray {
     uintptr_t code = 0;            // of its allocation, counted from the program's first byte
 };
 HostArray host_array(const void* pointer);
+
+// streams.cpp: true, and reported, for a call by a function of the host that a stream calls
+bool is_in_host_function(const char* call, Spot place);
 
 // graphs.cpp
 bool spoils_captures(const char* call, Spot place);  // a call that waits for all streams while one is captured

@@ -176,6 +176,7 @@ static struct Watching {
 static cudaError_t release(void* pointer, bool of_host, const char* call, Spot place, bool waits = true) {
     Lock lock;
     if (!pointer || host().sticky != cudaSuccess) return returned(cudaSuccess);
+    if (is_in_host_function(call, place)) return cudaErrorNotPermitted;
     Allocation* a = find(pointer);
     if (current && a && a->of_host_code) return cudaSuccess;  // a parameter's destructor, which a GPU does not run
     bool begins = a && a->low == uintptr_t(pointer);
@@ -223,6 +224,7 @@ EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const cha
     Lock lock;
     if (!pointer) return failed(cudaErrorInvalidValue);
     if (host().sticky != cudaSuccess) return returned(cudaSuccess);
+    if (is_in_host_function("an allocation", {file, line})) return cudaErrorNotPermitted;
     *pointer = nullptr;
     if (!bytes) return cudaSuccess;
     size_t used = 0;
@@ -248,6 +250,10 @@ EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const cha
     if (name.padding) emu_padding(*pointer, bytes, name.padding, name.element);
 #endif
     return cudaSuccess;
+}
+EMU_EXPORT void emu_rows(void* memory, size_t pitch, size_t width, size_t rows) {
+    Lock lock;
+    if (Allocation* a = find(memory)) a->pitch = pitch, a->width = width, a->rows = rows;
 }
 EMU_API cudaFree(void* pointer, const char* file, int line) {
     return release(pointer, false, "cudaFree", {file, line}); }

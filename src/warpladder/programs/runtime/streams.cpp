@@ -42,6 +42,15 @@ static bool spoils_capture(const char* call, cudaStream_t stream, Spot place);
 // A stream that the program made, or one of the three that are always there.
 static bool is_stream(cudaStream_t stream) { return uintptr_t(stream) <= 2 || streams.count(stream); }
 
+static thread_local Spot host_function{};
+bool is_in_host_function(const char* call, Spot place) {
+    if (!host_function.file) return false;
+    report("problem", "host function", std::string(call) + " at {0} is called by a function that a stream calls, since "
+        + place_of(host_function.file, host_function.line) + ": such a function must not call CUDA", "", place);
+    failed(cudaErrorNotPermitted);
+    return true;
+}
+
 static cudaError_t known(bool is_there, const char* what, Spot place) {
     if (is_there) return returned(cudaSuccess);
     report("problem", "handle", std::string(what) + " at {0} gets a handle that was not created, or is destroyed", "",
@@ -68,8 +77,10 @@ EMU_API cudaStreamDestroy(cudaStream_t stream, const char* file, int line) {
     delete stream;
     return cudaSuccess;
 }
+EMU_EXPORT void emu_host_function(const char* file, int line) { host_function = {file, line}; }
 EMU_API cudaStreamSynchronize(cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamSynchronize");
+    if (is_in_host_function("cudaStreamSynchronize", {file, line})) return cudaErrorNotPermitted;
     if (spoils_capture("cudaStreamSynchronize", stream, {file, line})) return cudaErrorStreamCaptureUnsupported;
     host_waits(stream);
     return cudaSuccess;
@@ -89,6 +100,7 @@ EMU_API cudaDeviceSynchronize(const char* file, int line) {
                 "", {file, line});
         return cudaSuccess;
     }
+    if (is_in_host_function("cudaDeviceSynchronize", {file, line})) return cudaErrorNotPermitted;
     if (spoils_capture("cudaDeviceSynchronize", nullptr, {file, line})) return cudaErrorStreamCaptureUnsupported;
     host_waits_for_all();
     return returned(cudaSuccess);
