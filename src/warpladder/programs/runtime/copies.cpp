@@ -139,7 +139,8 @@ static void look_for_rows(const Allocation& a, const void* first, const Copy& c,
     if (a.rows < 2 || a.pitch == a.width || c.width != a.width * a.rows || uintptr_t(first) != a.low) return;
     report("problem", "copy", std::string(c.call) + " at {0} copies " + std::to_string(c.width)
         + " bytes in one piece, and the " + std::to_string(a.rows) + " rows of " + std::to_string(a.width)
-        + " bytes in " + described(a) + " begin each " + std::to_string(a.pitch) + " bytes, its pitch: cudaMemcpy2D takes both", a.name, place);
+        + " bytes in " + described(a) + " begin each " + std::to_string(a.pitch)
+        + " bytes, its pitch: cudaMemcpy2D takes both", a.name, place);
 }
 
 }  // namespace emu
