@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ..trainers.base import State, StepLog
 from .bounds import output_bound, output_scale, update_bounds
 from .cases import same_batch
 from .context import GuardedTrainer, ProofContext, pairs, spoil
+from .normalised.whole_batches import drawn_buffers
 from .reference_cases import ReferenceCase
 
 WORN = 256  # rounds of calls, at most, after which a step must still give the same bits
@@ -128,6 +130,12 @@ def check_states(context: ProofContext, own: GuardedTrainer, case: ReferenceCase
     own.set_state(bare)
     after = context.state(own, "after set_state without slots")
     context.check_same("round trip", "given without slots, which are zeros,", after, bare)
+    other = bare
+    for kind, part in _parts(context, given).items():  # one after the other: each state is the last one but for a part
+        other = other.but(**part)
+        own.set_state(other)
+        after = context.state(own, f"after set_state with {kind}")
+        context.check_same("round trip", f"given with {kind} and the same parameters,", after, other)
 
     start = case.steps[0].state
     own.set_state(start)
@@ -140,6 +148,18 @@ def check_states(context: ProofContext, own: GuardedTrainer, case: ReferenceCase
     again = own.run(case.order, 0, 1)
     what = "a step, and one after a caller had overwritten what state() gave,"
     check_equal(context, "copy", what, (again, log), own, end)
+
+
+def _parts(context: ProofContext, given: State) -> dict[str, dict[str, Any]]:
+    """Parts of a state in which two may differ whose parameters are the same, by a name; `given` has the slots."""
+    parts: dict[str, dict[str, Any]] = {"another count": {"step": given.step // 2 + 1}}
+    if given.slots:
+        parts["other slots"] = {"slots": given.slots}
+    if context.net.normalizes:
+        drawn = drawn_buffers(context.net, context.rng, context.cases.precision)
+        assert drawn is not None
+        parts["other running statistics"] = {"buffers": drawn.astype(context.element)}
+    return parts
 
 
 def check_worn(context: ProofContext, own: GuardedTrainer, case: ReferenceCase) -> None:

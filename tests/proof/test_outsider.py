@@ -1,0 +1,44 @@
+"""Faults of somebody who has read all of a proof are caught, and odd but honest programs pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from liars import Wrapper
+from planted_outsider import HONEST, LIARS
+
+from warpladder.config import TrainConfig
+from warpladder.nets import BatchNorm1d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
+from warpladder.optimizers import SGD, Adam, AdamW
+from warpladder.proof import verify
+
+LAST = ReLU(), Linear(out_features=4)
+PLAIN = Net("outsider", (1, 4, 5), (Flatten(), Linear(out_features=9), *LAST), CrossEntropyLoss())
+NORMAL = Net("outsider", (1, 4, 5), (Flatten(), Linear(out_features=9), BatchNorm1d(), *LAST), CrossEntropyLoss())
+CONFIGS = {
+    "momentum": TrainConfig(batch_size=6, optimizer=SGD(0.01, momentum=0.9)),
+    "adam": TrainConfig(batch_size=6, optimizer=Adam(1e-3)),
+    "adamw": TrainConfig(batch_size=6, optimizer=AdamW(1e-3, weight_decay=0.01)),
+}
+BY_DAY = {"KeepsTheCountOfEqualParameters", "KeepsStatisticsOfEqualParameters", "TakesOnlyWhatChanged"}
+
+
+def marked(kind: type[Wrapper], *more: object) -> Any:
+    name = kind.__name__
+    return pytest.param(kind, *more, id=name, marks=() if name in BY_DAY else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("liar", "settings"), [marked(*each) for each in LIARS.items()])
+def test_a_fault_is_caught(liar: type[Wrapper], settings: str) -> None:
+    net = NORMAL if settings == "statistics" else PLAIN
+    verdict = verify(liar, net, CONFIGS.get(settings, CONFIGS["momentum"]), reach=16)
+    assert verdict.judged and not verdict.passed, verdict.reason
+    assert not verdict.reason.startswith("crash"), verdict.reason
+
+
+@pytest.mark.parametrize("twin", [marked(each) for each in HONEST])
+@pytest.mark.parametrize("net", [PLAIN, pytest.param(NORMAL, marks=pytest.mark.slow)], ids=["plain", "normal"])
+def test_an_odd_but_honest_program_passes(twin: type[Wrapper], net: Net) -> None:
+    verdict = verify(twin, net, CONFIGS["adam"], reach=16)
+    assert verdict.passed, verdict.reason
