@@ -93,6 +93,11 @@ MANY = 1_100  # samples of a full batch: thin chains have other kernels for more
 
 #: A chain for one pass over many samples, with all that its kernel has lines for.
 TWO_LAYERS = Net("two layers", (21,), (Linear(out_features=20), ReLU(), Linear(out_features=5)), CrossEntropyLoss())
+FOUR_LAYERS = Net(
+    "four layers", (70,),
+    (*(each for width in (90, 80, 40) for each in (Linear(out_features=width), ReLU())), Linear(out_features=7)),
+    CrossEntropyLoss(),
+)  # fmt: skip
 TABLE = Net(
     "table", (54,), (Linear(out_features=17), GELU(), Dropout(0.2), Linear(out_features=9), ReLU(), Linear(out_features=7)),
     CrossEntropyLoss(label_smoothing=0.1),
@@ -156,7 +161,8 @@ def ours(rung: Rung) -> bool:
 def variants(rung: Rung) -> list[Rung]:
     """The rung, and on tensor cores, in each precision: each has instructions and kernels of its own."""
     if rung.name == "persistent":
-        return [rung, rung.but(weights="global", multiply="tensor")]
+        on_tensor_cores = rung.but(weights="global", multiply="tensor")
+        return [rung, on_tensor_cores, on_tensor_cores.but(wait="grid", blocks=2)]  # several tiles for a block
     return [rung, *(rung.but(precision=precision) for precision in PRECISIONS[1:])] if rung.name == "tensor" else [rung]
 
 
@@ -167,6 +173,7 @@ def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
         yield net.name, {"net": net}
     if chains:
         yield "two layers of floats,", {"net": TWO_LAYERS, "as_bytes": False}
+        yield "four layers of floats,", {"net": FOUR_LAYERS, "batch": 40, "samples": 90, "as_bytes": False}
         yield "one layer of floats,", {"net": NETS[0], "as_bytes": False}
         yield "one layer, full batch,", {"net": NETS[0], "batch": None, "samples": 100, "optimizer": Adam(0.01)}
     if rung.name.partition(":")[0] == "tensor":

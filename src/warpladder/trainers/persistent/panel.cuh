@@ -8,6 +8,12 @@ constexpr int THREADS = 256;
 // Factor of a product that was requested before its phase, while blocks wait.
 enum Ahead { NOTHING, LEFT, RIGHT };
 
+// Tiles of a product that a block computes one after the other: number `tile` of `tiles`, then every blocks-th one,
+// `across` of them in a row of tiles. number: tiles that the block has computed before.
+struct TileStream {
+    int tile, blocks, tiles, across, number;
+};
+
 // Maps of a product's factors for the copy engine, which tiles on tensor cores use.
 struct Maps {
     const TensorMap *left, *right;

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...nets import CrossEntropyLoss, Net
 from .plan import PersistentPlan
 from .products import LinearLayer
-from .tiles import TERMS, AnyTile, TensorPhaseTile
+from .tiles import TERMS, AnyTile, HeadTile, TensorPhaseTile
 
 
 def line(features: int) -> int:
@@ -103,6 +103,8 @@ def own_rows(plan: PersistentPlan, array: str, layer: int) -> str:
 def forward(net: Net, plan: PersistentPlan, number: int) -> str:
     """CUDA call of the forward product of layer `number`, from 1, and of the loss with the last."""
     each, tile = plan.layers[number - 1], plan.forward[number - 1]
+    if isinstance(tile, HeadTile):
+        return _head(plan, tile)
     shape = f"<{_shape(tile, each)}, {str(each.relu).lower()}, {_ahead_of_forward(plan, number)}>"
     x = own_rows(plan, _inputs(number), number - 1)
     maps = _maps(plan, _forward_factors(plan, number))
@@ -116,6 +118,21 @@ def forward(net: Net, plan: PersistentPlan, number: int) -> str:
         f"reconstruct{shape}{layer}, targets == nullptr ? {own_rows(plan, 'x', 0)} : targets, "
         f"targets == nullptr ? nullptr : label + from, {gradient})"
     )
+
+
+def _head(plan: PersistentPlan, tile: HeadTile) -> str:
+    """CUDA call of the phase of the last layer, the loss and the layer's input gradient."""
+    last = len(plan.layers)
+    each, before = plan.layers[-1], plan.layers[-2]
+    shape = f"<{_head_shape(tile)}, {str(each.relu).lower()}, {str(before.relu).lower()}>"
+    x, g, dx = (
+        own_rows(plan, f"{name}{layer}", layer) for name, layer in (("y", last - 1), ("g", last), ("g", last - 1))
+    )
+    return f"head{shape}({team_of(plan)}, {x}, w{last}, label + from, {g}, {dx}, own, mine, n)"
+
+
+def _head_shape(tile: HeadTile) -> str:
+    return f"{tile.depth}, {tile.columns}, {tile.rows}"
 
 
 def input_gradient(plan: PersistentPlan, number: int) -> str:
@@ -149,6 +166,8 @@ def request_forward(plan: PersistentPlan, number: int) -> list[str]:
     """Line that requests the weights of a block's first tile of layer `number`, before the wait for its inputs; [] if
     the phase requests them itself."""
     each, tile = plan.layers[number - 1], plan.forward[number - 1]
+    if isinstance(tile, HeadTile):
+        return [f"request_head<{_head_shape(tile)}>({team_of(plan)}, w{number}, mine);"]
     if (ahead := _ahead_of_forward(plan, number)) == "NOTHING":
         return []
     maps = _maps(plan, _forward_factors(plan, number))

@@ -15,11 +15,11 @@ from ...device.limits import Limits
 from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from .clusters import CLUSTERS, clusters_of, shares
 from .held import HeldPlan, held_line, held_plan
-from .products import LinearLayer, PhaseProduct, Phases, all_fastest, dealt, fastest
+from .products import LinearLayer, Phases, all_fastest, alternatives, backward, dealt, fetches, phases, with_head
 from .registers.by_inputs import InputsPlan
 from .registers.by_units import UnitsPlan
 from .registers.choice import registers_plan, why_not_registers
-from .tiles import THREADS, AnyTile, TensorPhaseTile
+from .tiles import THREADS, AnyTile, HeadTile, TensorPhaseTile
 
 #: Cycles in a second for which all cycles here are fitted: an H200's clock while it trains.
 CLOCK = 1.75e9
@@ -74,6 +74,7 @@ class PersistentPlan:
     sends : True if blocks of a cluster send their results to barriers of each other, and gather samples for themselves;
         False if the cluster's own barrier makes stores visible.
     brings : True if the copy engine brings long rows of weights to shared memory, False if threads copy all.
+    late : layers, from 1, whose weight gradients come last in a step, where blocks without a tile compute them.
     """
 
     layers: tuple[LinearLayer, ...]
@@ -90,6 +91,12 @@ class PersistentPlan:
     registers: InputsPlan | UnitsPlan | None = None
     sends: bool = False
     brings: bool = False
+    late: tuple[int, ...] = ()
+
+    @property
+    def has_head(self) -> bool:
+        """True if one phase has the last layer, the loss and the layer's input gradient."""
+        return bool(self.forward) and isinstance(self.forward[-1], HeadTile)
 
     @property
     def on_tensor_cores(self) -> bool:
@@ -114,26 +121,6 @@ def layers(net: Net) -> tuple[LinearLayer, ...] | str:
                 f"{type(layer).__name__}: graph and tensor take this net"
             )
     return tuple(found)
-
-
-def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, slots: int, rows: int | None = None) -> Phases:
-    """Products of a step on a batch; forward and input gradients on `rows` of its samples, by default on all.
-
-    slots : slots of the optimizer.
-    """
-    last, some = len(chain) - 1, rows or batch
-    classifies = isinstance(net.loss, CrossEntropyLoss)
-    forward = tuple(
-        PhaseProduct(
-            some, each.outputs, each.inputs + (each.inputs % 4 != 0), (True, True), classifies and number == last
-        )
-        for number, each in enumerate(chain)
-    )
-    inputs = tuple(PhaseProduct(some, each.inputs, each.outputs, (True, False)) for each in chain[1:])
-    weights = tuple(
-        PhaseProduct(each.outputs, each.inputs + 1, batch, (False, False), loads=1 + slots) for each in chain
-    )
-    return Phases(forward, inputs, weights)
 
 
 @dataclass(frozen=True)
@@ -254,12 +241,24 @@ def _planned(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, in_grid: bool, capacity: int, kind: str
 ) -> PersistentPlan | None:
     """Plan for a number of blocks, with the fastest tile of each phase; None if a phase has no tile."""
-    cycles = 2.0 * len(chain) * (GRID_WAIT if in_grid else CLUSTER_WAIT)
-    forward = all_fastest(products.forward, capacity, blocks, kind)
-    inputs = all_fastest(products.inputs, capacity, blocks, kind)
-    weights = all_fastest(products.weights, capacity, blocks, kind)
-    cycles += sum(each[1] for each in (*forward, *inputs, *weights))
-    return _plan(chain, products, blocks, (in_grid, 1 if in_grid else blocks, None), (forward, inputs, weights), cycles)
+    wait = GRID_WAIT if in_grid else CLUSTER_WAIT
+    forward, inputs = (
+        all_fastest(some, capacity, [(blocks, 1)] * len(some), kind) for some in (products.forward, products.inputs)
+    )
+    forward, inputs = with_head((forward, inputs), products, capacity, (blocks, 1), kind, wait)
+    launch, found = (in_grid, 1 if in_grid else blocks, None), list[PersistentPlan]()
+    for weights in alternatives(products.weights, capacity, [(blocks, 1)] * len(chain), kind):
+        plan = _plan(chain, products, blocks, launch, (forward, inputs, weights), 0.0)
+        if plan is None:
+            return None
+        cycles = sum(each[1] for each in (*inputs, *weights))
+        if kind != "fma":
+            late, cycles = backward(products, [each[0] for each in inputs], plan.weights, blocks)
+            cycles += fetches(weights) - wait * plan.has_head
+            plan = replace(plan, late=late)
+        cycles += 2.0 * len(chain) * wait + sum(each[1] for each in forward)
+        found.append(replace(plan, cycles=cycles))
+    return min(found, key=lambda plan: plan.cycles)
 
 
 def _shared(
@@ -270,10 +269,14 @@ def _shared(
     proportional to its weights.
     """
     blocks, rows = teams * cluster, products.forward[0].rows
-    forward = all_fastest(products.forward, capacity, cluster, kind, teams)
-    inputs = all_fastest(products.inputs, capacity, cluster, kind, teams)
+    forward, inputs = (
+        all_fastest(some, capacity, [(cluster, teams)] * len(some), kind)
+        for some in (products.forward, products.inputs)
+    )
+    wait = OWN_BLOCK_WAIT if cluster == 1 else OWN_CLUSTER_WAIT
+    forward, inputs = with_head((forward, inputs), products, capacity, (cluster, teams), kind, wait)
     weights = _weight_gradients(chain, products, blocks, capacity, kind)
-    cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * (OWN_BLOCK_WAIT if cluster == 1 else OWN_CLUSTER_WAIT)
+    cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * wait
     cycles += sum(each[1] for each in (*forward, *inputs)) + max((each[1] for each in weights), default=0.0)
     return _plan(chain, products, blocks, (True, cluster, rows), (forward, inputs, weights), cycles)
 
@@ -287,11 +290,8 @@ def _weight_gradients(
     """
     every = sum(each.outputs * (each.inputs + 1) for each in chain)
     portions = [max(least, blocks * phase.rows * phase.columns // every) for phase in products.weights]
-    found = (
-        fastest(phase, capacity, portion, kind, max(1, blocks // portion), THREADS // 2)
-        for phase, portion in zip(products.weights, portions, strict=True)
-    )
-    return [each for each in found if each is not None]
+    shares = [(portion, max(1, blocks // portion)) for portion in portions]
+    return all_fastest(products.weights, capacity, shares, kind, THREADS // 2)
 
 
 def _held(

@@ -43,7 +43,8 @@ __device__ __forceinline__ void store_sums(float (&sum)[16], int down, int acros
 // must pass a barrier after reading the sums.
 template <bool ROW_SUMS = false, int DOWN, int ACROSS, int DEPTH, int STAGES, class A, class B>
 __device__ __forceinline__ Sums<Tile<DOWN, ACROSS, DEPTH, STAGES>> multiply(
-    Tile<DOWN, ACROSS, DEPTH, STAGES>, const A& a, const B& b, Maps, int m0, int n0, int depth, Ahead = NOTHING
+    Tile<DOWN, ACROSS, DEPTH, STAGES>, const A& a, const B& b, Maps, int m0, int n0, int depth, Ahead = NOTHING,
+    TileStream = {}
 ) {
     using T = Tile<DOWN, ACROSS, DEPTH, STAGES>;
     using PanelA = Panel<T::ROWS, T::DEPTH, A::K_INSIDE>;

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .tiles import THREADS, AnyTile, multiply_add_tiles, tensor_tiles
+from ...nets import CrossEntropyLoss, Net
+from .tiles import THREADS, AnyTile, HeadTile, TensorPhaseTile, head_tile, multiply_add_tiles, tensor_tiles
+
+#: Cycles that a product on tensor cores takes longer where no phase before it in a step has run its code.
+CODE = 2350
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class PhaseProduct:
         compute the same phase on other samples.
         """
         active = teams * min(blocks, self.count(tile))
-        return -(-self.count(tile) // blocks) * tile.cycles(self.depth, active)
+        return tile.cycles(self.depth, active, -(-self.count(tile) // blocks))
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,26 @@ class Phases:
     forward: tuple[PhaseProduct, ...]
     inputs: tuple[PhaseProduct, ...]
     weights: tuple[PhaseProduct, ...]
+
+
+def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, slots: int, rows: int | None = None) -> Phases:
+    """Products of a step on a batch; forward and input gradients on `rows` of its samples, by default on all.
+
+    slots : slots of the optimizer.
+    """
+    last, some = len(chain) - 1, rows or batch
+    classifies = isinstance(net.loss, CrossEntropyLoss)
+    forward = tuple(
+        PhaseProduct(
+            some, each.outputs, each.inputs + (each.inputs % 4 != 0), (True, True), classifies and number == last
+        )
+        for number, each in enumerate(chain)
+    )
+    inputs = tuple(PhaseProduct(some, each.inputs, each.outputs, (True, False)) for each in chain[1:])
+    weights = tuple(
+        PhaseProduct(each.outputs, each.inputs + 1, batch, (False, False), loads=1 + slots) for each in chain
+    )
+    return Phases(forward, inputs, weights)
 
 
 @lru_cache(4096)
@@ -96,12 +121,76 @@ def fastest(
     return None if tile is None else (tile, phase.cycles(tile, blocks, teams))
 
 
+#: Tile and its cycles for each phase of a list.
+Tiles = list[tuple[AnyTile, float]]
+
+
 def all_fastest(
-    phases: tuple[PhaseProduct, ...], capacity: int, blocks: int, kind: str, teams: int = 1
-) -> list[tuple[AnyTile, float]]:
-    """Fastest tile and its cycles, for each phase that has a tile."""
-    found = (fastest(phase, capacity, blocks, kind, teams) for phase in phases)
-    return [each for each in found if each is not None]
+    phases: tuple[PhaseProduct, ...], capacity: int, shares: Sequence[tuple[int, int]], kind: str, places: int = THREADS
+) -> Tiles:
+    """Fastest tile and its cycles, for each phase that has a tile; on tensor cores phases share code where that is
+    faster.
+
+    shares : for each phase, its blocks and teams, as in `PhaseProduct.cycles`.
+    """
+    some = alternatives(phases, capacity, shares, kind, places)
+    return _of_one_length(
+        min(some, key=lambda tiles: sum(each[1] for each in tiles) + fetches(tiles)), phases, capacity
+    )
+
+
+def fetches(tiles: Tiles) -> int:
+    """Cycles that it takes to fetch the code of products on tensor cores."""
+    return CODE * len({tile.code for tile, _ in tiles if isinstance(tile, TensorPhaseTile)})
+
+
+def alternatives(
+    phases: tuple[PhaseProduct, ...], capacity: int, shares: Sequence[tuple[int, int]], kind: str, places: int = THREADS
+) -> list[Tiles]:
+    """Each phase's fastest tile, and on tensor cores for each code the tiles of all phases that can have it."""
+    pairs = list(zip(phases, shares, strict=True))
+    found = [fastest(phase, capacity, blocks, kind, teams, places) for phase, (blocks, teams) in pairs]
+    own = [each for each in found if each is not None]
+    if kind == "fma" or len(own) < len(pairs):
+        return [own]
+    # a phase with the losses of samples keeps its tile, since they take longer than its product
+    others = [{} if phase.whole_rows else _by_code(phase, capacity, *share) for phase, share in pairs]
+    every = {tuple(own): None}
+    for code in dict.fromkeys(code for some in others for code in some):
+        for most in (CODE, math.inf):  # cycles that another code may take longer
+            tiles = (
+                some[code] if code in some and some[code][1] <= each[1] + most else each
+                for each, some in zip(own, others, strict=True)
+            )
+            every[tuple(tiles)] = None
+    return [list(tiles) for tiles in every]
+
+
+def _of_one_length(tiles: Tiles, phases: Sequence[PhaseProduct], capacity: int) -> Tiles:
+    """The same tiles, with equal chunks where there is one chunk: only then are they one function."""
+    if len(tiles) < len(phases):
+        return tiles
+    longest: dict[object, int] = {}
+    for tile, _ in tiles:
+        if isinstance(tile, TensorPhaseTile):
+            longest[tile.code] = max(longest.get(tile.code, 0), tile.chunk)
+    found: Tiles = []
+    for (tile, cycles), phase in zip(tiles, phases, strict=True):
+        longer = replace(tile, chunk=longest[tile.code]) if isinstance(tile, TensorPhaseTile) else tile
+        found.append((longer if longer.shared(phase.inside) <= capacity else tile, cycles))
+    return found
+
+
+@lru_cache(4096)
+def _by_code(phase: PhaseProduct, capacity: int, blocks: int, teams: int) -> dict[object, tuple[AnyTile, float]]:
+    """Fastest tile on tensor cores of each code, and its cycles."""
+    found: dict[object, tuple[AnyTile, float]] = {}
+    for tile in phase.tiles(capacity, "tensor"):
+        assert isinstance(tile, TensorPhaseTile)
+        cycles = phase.cycles(tile, blocks, teams)
+        if tile.code not in found or cycles < found[tile.code][1]:
+            found[tile.code] = tile, cycles
+    return found
 
 
 def dealt(phases: list[tuple[PhaseProduct, AnyTile]], blocks: int) -> float:
@@ -109,8 +198,56 @@ def dealt(phases: list[tuple[PhaseProduct, AnyTile]], blocks: int) -> float:
     busy, first = [0.0] * blocks, 0
     for phase, tile in phases:
         count = phase.count(tile)
-        cycles = phase.cycles(tile, count, max(1, blocks // count))
+        active = max(1, blocks // count) * count if count < blocks else blocks
+        cycles = tile.cycles(phase.depth, active)
+        more = tile.cycles(phase.depth, active, 2) - cycles
         for number in range(count):
-            busy[(first + number) % blocks] += cycles
+            busy[(first + number) % blocks] += cycles if number < blocks else more
         first = (first + count) % blocks
     return max(busy)
+
+
+def backward(
+    products: Phases, inputs: Sequence[AnyTile], weights: Sequence[AnyTile], blocks: int
+) -> tuple[tuple[int, ...], float]:
+    """Layers, from 1, whose weight gradients all blocks compute after all others, since some then have no other tile;
+    and the cycles of all input and weight gradients.
+
+    A layer's weight gradient otherwise follows the input gradient of the layer before it.
+    """
+    own = list(zip(products.weights, weights, strict=True))
+    before = list(zip(products.inputs, inputs, strict=True))
+    last, late, cycles = own[1::-1], list[int](), 0.0
+    for layer in range(len(own), 1, -1):
+        head = isinstance(before[layer - 2][1], HeadTile)
+        first = [] if head else before[layer - 2 : layer - 1]
+        with_own = [*first, *own[layer : layer + 1]]
+        spared = dealt(with_own, blocks) - dealt(first, blocks)
+        if layer < len(own) and dealt([*last, own[layer]], blocks) - dealt(last, blocks) < spared:
+            late, last, with_own = [*late, layer + 1], [*last, own[layer]], first
+        cycles += dealt(with_own, blocks)
+    return tuple(late), cycles + dealt(last, blocks)
+
+
+#: Each layer's forward tiles and, without the first layer's, those of the input gradients, with their cycles.
+Passes = tuple[Tiles, Tiles]
+
+
+def with_head(
+    passes: Passes, products: Phases, capacity: int, share: tuple[int, int], kind: str, wait: float
+) -> Passes:
+    """Passes in which one phase has a classifier's last layer, its loss and its input gradient, where that is faster.
+
+    share : blocks and teams, as in `PhaseProduct.cycles`. wait : cycles of the wait that this saves.
+    """
+    forward, inputs = passes
+    last = products.forward[-1]
+    if kind == "fma" or not last.whole_rows or not inputs or len(forward) < len(products.forward):
+        return passes
+    tile = head_tile(last.rows, last.columns, products.inputs[-1].columns, share[0])
+    if tile is None or tile.shared(last.inside) > capacity:
+        return passes
+    cycles = tile.cycles(last.depth, 1, -(-last.rows // (tile.rows * share[0])))
+    if cycles >= forward[-1][1] + inputs[-1][1] + wait:
+        return passes
+    return [*forward[:-1], (tile, cycles)], [*inputs[:-1], (tile, -wait)]

@@ -51,7 +51,7 @@ _TEXT = (
 {copies}#include "{step}"
 #include "gather.cuh"
 #include "{templates}"
-#include "weight_gradient.cuh"
+{head}#include "weight_gradient.cuh"
 {division}
 """
     + KERNEL_HEAD
@@ -115,6 +115,7 @@ def persistent_source(
         **_teams(plan),
         last_wait=len(waits(plan)) - 1,
         division="// division: fast\n" if plan.on_tensor_cores else "",
+        head='#include "head.cuh"\n' if plan.has_head else "",
         copies="#define COPIES_TILES true\n" if maps else "",
         first_written="    pieces_written();\n" if maps else "",
         made=_MADE.format(cluster=plan.cluster if plan.rows is not None else plan.blocks, maps=maps) if maps else "",
@@ -168,7 +169,8 @@ def waits(plan: PersistentPlan) -> list[str]:
     layers = [f"layer {each.number}" for each in plan.layers]
     forward = [f"the forward pass of {layer}" for layer in layers]
     return [
-        "the first batch", *forward, *(f"the input gradient of {layer}" for layer in layers[:0:-1]), "the updates",
+        "the first batch", *forward, *(f"the input gradient of {layer}" for layer in layers[:0:-1][plan.has_head :]),
+        "the updates",
     ]  # fmt: skip
 
 
@@ -310,17 +312,20 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
 
     for number in range(1, last + 1):
         lines.append(f"{crew}.passed({forward(net, plan, number)});")
-        ahead = request_forward(plan, number + 1) if number < last else request_input_gradient(plan, last)
-        meet("team" if last == 1 else crew, ahead)
+        if number < last:
+            meet(crew, request_forward(plan, number + 1))
+        elif not plan.has_head:
+            meet("team" if last == 1 else crew, request_input_gradient(plan, last))
     for number in range(last, 1, -1):
-        lines.append(f"{crew}.passed({input_gradient(plan, number)});")
-        if number < last and plan.rows is None:
+        if number < last or not plan.has_head:
+            lines.append(f"{crew}.passed({input_gradient(plan, number)});")
+        if number < last and plan.rows is None and number + 1 not in plan.late:
             lines.append(weight_gradient(plan, number + 1, slots, rule))
         if number > 2:
             meet(crew, request_input_gradient(plan, number - 1))
         else:
             meet("team", request_weight_gradient(plan, 2) if is_ahead else [])
-    left = range(last, 0, -1) if plan.rows is not None else [number for number in (2, 1) if number <= last]
+    left = range(last, 0, -1) if plan.rows is not None else [*(each for each in (2, 1) if each <= last), *plan.late]
     lines += [weight_gradient(plan, number, slots, rule, is_ahead and number == 2) for number in left]
     return lines if meetings > 1 else [*lines, between[2]]
 

@@ -21,10 +21,14 @@
 template <class T, class A, class B, int ARRAYS>
 struct EarlyInShared;
 
+constexpr int UNROLLED = 2;  // steps of eight numbers of k in a row: four take more code, and longer
+
 // A tile of ROWS rows, multiples of 16, and COLUMNS columns, of which a warp computes WARP_ROWS by WARP_COLUMNS. CHUNK
-// pieces are requested together; there is room for BUFFERS chunks, 1 if the first chunk is all.
-template <int ROWS_, int COLUMNS_, int WARP_ROWS_, int WARP_COLUMNS_, int CHUNK_, int BUFFERS_>
+// pieces are requested together; there is room for BUFFERS chunks, 1 if the first chunk is all. STREAM: true if the
+// chunks of a block's next tiles are requested while it computes one, so that the sums are not where pieces are.
+template <int ROWS_, int COLUMNS_, int WARP_ROWS_, int WARP_COLUMNS_, int CHUNK_, int BUFFERS_, bool STREAM_ = false>
 struct TensorTile {
+    static constexpr bool STREAM = STREAM_;
     static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, WARP_ROWS = WARP_ROWS_, WARP_COLUMNS = WARP_COLUMNS_;
     static constexpr int CHUNK = CHUNK_, BUFFERS = BUFFERS_, SIZE = ROWS * COLUMNS;
     static constexpr int ACROSS = COLUMNS / WARP_COLUMNS, PLACES = ROWS / WARP_ROWS * ACROSS;  // warps of a group
@@ -152,8 +156,10 @@ struct TensorProduct {
     using PanelA = TensorPanel<T::ROWS, A::K_INSIDE>;
     using PanelB = TensorPanel<T::COLUMNS, B::K_INSIDE>;
     static constexpr bool TURNED = !A::K_INSIDE && !B::K_INSIDE;
+    static constexpr int PANELS = 256 + T::CHUNK * T::BUFFERS * (PanelA::SIZE + PanelB::SIZE);  // with their alignment
     Maps maps;
     int m0, n0, depth;
+    TileStream stream;  // with T::STREAM
 
     __device__ __forceinline__ int pieces() const { return (depth + TERMS - 1) / TERMS; }
     __device__ __forceinline__ int chunks() const { return (pieces() + T::CHUNK - 1) / T::CHUNK; }
@@ -161,21 +167,43 @@ struct TensorProduct {
         return reinterpret_cast<float*>(first_stage(tile_memory())) + place * (PanelA::SIZE + PanelB::SIZE);
     }
 
-    // Request a chunk of a, of b, or of both: a lane of each warp some of its pieces.
+    // Chunks of this tile that are requested first.
+    __device__ __forceinline__ int at_first() const { return min(T::BUFFERS, chunks()); }
+
+    // Memory of the sums.
+    static __device__ __forceinline__ float* sums_memory() { return tile_memory() + (T::STREAM ? PANELS : 0); }
+
+    // Place of a chunk of this tile, or of later ones, among those in shared memory.
+    __device__ __forceinline__ int buffer_of(int chunk) const {
+        return (T::STREAM ? stream.number * chunks() + chunk : chunk) % T::BUFFERS;
+    }
+
+    // Request a chunk of a, of b, or of both: a lane of each warp some of its pieces. A stream ends with its last tile.
     __device__ __forceinline__ void request(int chunk, bool left, bool right) const {
         if (threadIdx.x % 32 != 0) return;
+        const int buffer = buffer_of(chunk);
+        int m = m0, n = n0;
+        if constexpr (T::STREAM) {
+            const int tile = stream.tile + chunk / chunks() * stream.blocks;
+            if (tile >= stream.tiles) return;
+            m = tile / stream.across * T::ROWS, n = tile % stream.across * T::COLUMNS, chunk %= chunks();
+        }
         const int first = chunk * T::CHUNK, here = min(T::CHUNK, pieces() - first);
         for (int i = threadIdx.x / 32; i < here; i += THREADS / 32) {
-            const int place = chunk % T::BUFFERS * T::CHUNK + i, k0 = (first + i) * TERMS;
+            const int place = buffer * T::CHUNK + i, k0 = (first + i) * TERMS;
             Barrier* const barrier = piece_barriers().at + place;
-            if (left) PanelA::request(panel(place), maps.left, m0, k0, barrier);
-            if (right) PanelB::request(panel(place) + PanelA::SIZE, maps.right, n0, k0, barrier);
+            if (left) PanelA::request(panel(place), maps.left, m, k0, barrier);
+            if (right) PanelB::request(panel(place) + PanelA::SIZE, maps.right, n, k0, barrier);
         }
     }
 
-    // Request all chunks for which there is room.
-    __device__ __forceinline__ void begin(bool left, bool right) const {
-        for (int chunk = 0; chunk < min(T::BUFFERS, chunks()); ++chunk) request(chunk, left, right);
+    // Request the first chunks, without the factor `ahead`, which this tile's have.
+    __device__ __forceinline__ void request_chunks(int count, Ahead ahead) const {
+#pragma unroll 1
+        for (int chunk = 0; chunk < count; ++chunk) {
+            const bool had = chunk < at_first();
+            request(chunk, !had || ahead != LEFT, !had || ahead != RIGHT);
+        }
     }
 
     // The sums, after `begin` has requested both factors. Every thread calls it, and passes `end_of_tile` after reading
@@ -198,14 +226,14 @@ struct TensorProduct {
         };
 #pragma unroll 1
         for (int chunk = 0; chunk < chunks(); ++chunk) {
-            const int buffer = chunk % T::BUFFERS, k0 = chunk * T::CHUNK * TERMS;
+            const int buffer = buffer_of(chunk), k0 = chunk * T::CHUNK * TERMS;
             const int here = min(T::CHUNK * TERMS, depth - k0), steps = (here + 7) / 8;
             const int rounds = here / (TERMS * T::GROUPS);
 #pragma unroll 1
             for (int round = 0; round < rounds; ++round) {
                 const int piece = round * T::GROUPS + group;
                 wait(buffer, piece);
-#pragma unroll
+#pragma unroll UNROLLED
                 for (int step = 0; step < 4; ++step) add(buffer, piece, step, 8);
             }
             // the last pieces are divided by steps
@@ -216,25 +244,25 @@ struct TensorProduct {
             }
             const int used = (steps + 3) / 4;
             parity ^= (used == 32 ? ~0u : (1u << used) - 1) << buffer * T::CHUNK;
-            if (chunk + T::BUFFERS < chunks()) {
+            if (T::STREAM || (T::BUFFERS > 1 && chunk + T::BUFFERS < chunks())) {
                 __syncthreads();  // all have left the buffer
                 request(chunk + T::BUFFERS, true, true);
             }
         }
-        __syncthreads();
+        if (!T::STREAM) __syncthreads();
         if (threadIdx.x == 0) piece_barriers().parity = parity;
-        sums.store(tile_memory() + group * Sums<T>::PART, m, n);
+        sums.store(sums_memory() + group * Sums<T>::PART, m, n);
         __syncthreads();
-        return {tile_memory()};
+        return {sums_memory()};
     }
 };
 
 // A tile's product, left in the tile's memory: one function for all layers with such tiles, since code that runs once a
 // step is as slow as it is long.
 template <class T, class A, class B, bool ROW_SUMS>
-__device__ __noinline__ void tensor_product(Maps maps, int m0, int n0, int depth, Ahead ahead) {
-    const TensorProduct<T, A, B> product = {maps, m0, n0, depth};
-    product.begin(ahead != LEFT, ahead != RIGHT);
+__device__ __noinline__ void tensor_product(Maps maps, int m0, int n0, int depth, Ahead ahead, TileStream stream) {
+    const TensorProduct<T, A, B> product = {maps, m0, n0, depth, stream};
+    if (!T::STREAM || stream.number == 0) product.request_chunks(T::STREAM ? T::BUFFERS : product.at_first(), ahead);
     product.template finish<ROW_SUMS>();
 }
 
@@ -244,30 +272,32 @@ struct Along {
     static constexpr bool K_INSIDE = K_INSIDE_;
 };
 
-// A tile's product. AHEAD: the factor that was requested before the call.
-template <bool ROW_SUMS = false, int R, int C, int WR, int WC, int K, int S, class A, class B>
-__device__ __forceinline__ Sums<TensorTile<R, C, WR, WC, K, S>> multiply(
-    TensorTile<R, C, WR, WC, K, S>, const A&, const B&, Maps maps, int m0, int n0, int depth, Ahead ahead = NOTHING
+// A tile's product. ahead: the factor that was requested before the call. stream: the block's tiles, with T::STREAM.
+template <bool ROW_SUMS = false, int R, int C, int WR, int WC, int K, int S, bool STREAM, class A, class B>
+__device__ __forceinline__ Sums<TensorTile<R, C, WR, WC, K, S, STREAM>> multiply(
+    TensorTile<R, C, WR, WC, K, S, STREAM>, const A&, const B&, Maps maps, int m0, int n0, int depth,
+    Ahead ahead = NOTHING, TileStream stream = {}
 ) {
-    using T = TensorTile<R, C, WR, WC, K, S>;
-    tensor_product<T, Along<A::K_INSIDE>, Along<B::K_INSIDE>, ROW_SUMS>(maps, m0, n0, depth, ahead);
-    return {tile_memory()};
+    using T = TensorTile<R, C, WR, WC, K, S, STREAM>;
+    using InA = Along<A::K_INSIDE>;
+    using InB = Along<B::K_INSIDE>;
+    tensor_product<T, InA, InB, ROW_SUMS>(maps, m0, n0, depth, ahead, stream);
+    return {TensorProduct<T, InA, InB>::sums_memory()};
 }
 
-// Request one factor of a tile's product before its phase.
+// Request one factor of a tile's product before its phase. stream: as of `multiply`.
 template <Ahead AHEAD, class A, class B, class T>
-__device__ __forceinline__ void request_product(T, Maps maps, int m0, int n0, int depth) {
-    const TensorProduct<T, A, B> product = {maps, m0, n0, depth};
-    product.begin(AHEAD == LEFT, AHEAD == RIGHT);
+__device__ __forceinline__ void request_product(T, Maps maps, int m0, int n0, int depth, TileStream stream = {}) {
+    const TensorProduct<T, A, B> product = {maps, m0, n0, depth, stream};
+    product.request_chunks(product.at_first(), AHEAD == LEFT ? RIGHT : LEFT);
 }
 
 // Numbers that a thread needs after a product, requested before it: ARRAYS times its numbers of the tile. They are
 // copied to shared memory, where nothing waits for them and no register holds them.
 template <class T, class A, class B, int ARRAYS>
 struct EarlyInShared {
-    static constexpr int PANELS = 256 + T::CHUNK * T::BUFFERS * (TensorPanel<T::ROWS, A::K_INSIDE>::SIZE
-        + TensorPanel<T::COLUMNS, B::K_INSIDE>::SIZE);
-    static constexpr int SUMS = T::PARTS * Sums<T>::PART + T::SIZE, BEGIN = PANELS > SUMS ? PANELS : SUMS;
+    static constexpr int PANELS = TensorProduct<T, A, B>::PANELS, SUMS = T::PARTS * Sums<T>::PART + T::SIZE;
+    static constexpr int BEGIN = T::STREAM ? PANELS + SUMS : PANELS > SUMS ? PANELS : SUMS;
 
     static __device__ __forceinline__ float* place(int array, int i) {
         return tile_memory() + BEGIN + array * T::SIZE + i;

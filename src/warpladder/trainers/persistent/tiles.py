@@ -44,10 +44,15 @@ ALIGNED = 1024
 #: Cycles of a chunk of pieces after the first, until its copies arrive.
 TENSOR_CHUNK = 600
 
-#: Costs of a tile on tensor cores, fitted to steps of eleven nets on an H200, each within 10 %: cycles beyond its
-#: copies and products; factors of these with k along the rows and with k from row to row of both factors; and cycles of
-#: an optimizer's step for each number that it loads, the parameter and its slots.
-TENSOR_LATENCY, ALONG, ACROSS, STEP = 1700, 1.13, 2.58, 1.1
+#: Numbers of the largest tile of a weight gradient on tensor cores: larger ones, in fewer chunks, were slower on an
+#: H200.
+STREAM_TILES = 2048
+
+#: Costs of a tile on tensor cores, fitted to 17 steps of eleven nets on an H200, 13 of them within 10 % and all within
+#: 22 %: cycles beyond its copies and products; factors of these with k along the rows and with k from row to row of
+#: both factors; cycles of an optimizer's step for each number that it loads, the parameter and its slots; and cycles of
+#: each tile of several that a block computes one after the other.
+TENSOR_LATENCY, ALONG, ACROSS, STEP, STREAM_TILE = 2100, 1.6, 2.2, 0.68, 1400
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,14 @@ class PhaseTile:
         )
         return 4 * max(panels, 16 * THREADS + self.rows * self.columns)
 
-    def cycles(self, depth: int, active: int) -> float:
-        """Estimated cycles of a tile with `depth` numbers of k, while `active` blocks compute one each."""
+    def cycles(self, depth: int, active: int, rounds: int = 1) -> float:
+        """Estimated cycles of `rounds` tiles with `depth` numbers of k, while `active` blocks compute one each."""
         pieces, groups = -(-depth // self.depth), THREADS // (self.down * self.across)
         deep = min(self.depth, depth)
         load = 4 * (self.rows + self.columns) * deep / min(L2_BYTES_EACH, L2_BYTES / active)
         work = self.rows * self.columns * 4 * groups * -(-deep // (4 * groups)) / FMAS + PIECE
-        return LATENCY + BIAS * self.separate + load + work + (pieces - 1) * max(load, work, PIECE_LATENCY)
+        tile = LATENCY + BIAS * self.separate + load + work + (pieces - 1) * max(load, work, PIECE_LATENCY)
+        return rounds * tile
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ class TensorPhaseTile:
 
     rows, columns : numbers of the product. warp_rows, warp_columns : numbers of one warp.
     chunk : pieces of 32 numbers of k that are requested together. buffers : chunks in shared memory at a time.
+    stream : True if chunks of a block's next tiles are requested while it computes one; sums have their own memory.
     separate : as in `PhaseTile`. loads : numbers that an optimizer's step loads for each of the tile; 0 without a step.
     """
 
@@ -110,12 +117,19 @@ class TensorPhaseTile:
     warp_columns: int
     chunk: int
     buffers: int
+    stream: bool = False
     separate: bool = False
     loads: int = 0
 
     def __str__(self) -> str:
         sizes = self.rows, self.columns, self.warp_rows, self.warp_columns, self.chunk, self.buffers
-        return f"TensorTile<{', '.join(map(str, sizes))}>"
+        return f"TensorTile<{', '.join(map(str, sizes))}{', true' if self.stream else ''}>"
+
+    @property
+    def code(self) -> object:
+        """Key of the function that multiplies: tiles with one chunk share it, however long the chunk is."""
+        shape = self.rows, self.columns, self.warp_rows, self.warp_columns, self.stream, self.buffers
+        return (*shape, None if self.buffers == 1 else self.chunk)
 
     @property
     def groups(self) -> int:
@@ -138,23 +152,66 @@ class TensorPhaseTile:
         numbers = self.rows * self.columns
         sums = 4 * (self.groups * self.rows * (self.columns + 8) + numbers)
         early = 4 * numbers * (3 if inside == (False, False) else 2)
-        return max(ALIGNED + self.chunk * self.buffers * self.piece(inside), sums) + early
+        panels = ALIGNED + self.chunk * self.buffers * self.piece(inside)
+        return (panels + sums if self.stream else max(panels, sums)) + early
 
-    def cycles(self, depth: int, active: int) -> float:
-        """Estimated cycles of a tile, as of a `PhaseTile`."""
-        load = 4 * (self.rows + self.columns) * depth / min(ALL_AT_ONCE_EACH, ALL_AT_ONCE / active)
+    def cycles(self, depth: int, active: int, rounds: int = 1) -> float:
+        """Estimated cycles of `rounds` tiles, as of a `PhaseTile`."""
+        columns = max(self.columns, 32) if self.stream else self.columns  # with k from row to row 32 are copied
+        load = 4 * (self.rows + columns) * depth / min(ALL_AT_ONCE_EACH, ALL_AT_ONCE / active)
         products = 3 * (self.warp_rows // 16) * (self.warp_columns // 8)
         work = 8 * -(-depth // (8 * self.groups)) * (EIGHT + MMA * products)
+        if self.stream:
+            each = STREAM_TILE + STEP * self.loads * self.rows * self.columns
+            return TENSOR_LATENCY + rounds * (max(load, work * ACROSS) + each)
         chunks = -(-depth // (TERMS * self.chunk))
-        return (
-            TENSOR_LATENCY
-            + max(load, work) * (ACROSS if self.loads else ALONG)
-            + (chunks - 1) * TENSOR_CHUNK
-            + STEP * self.loads * self.rows * self.columns
-        )
+        return rounds * (TENSOR_LATENCY + max(load, work) * ALONG + (chunks - 1) * TENSOR_CHUNK)
 
 
-AnyTile = PhaseTile | TensorPhaseTile
+#: Most outputs of a last layer in one phase with its loss, and most quads of its weights for a thread, times outputs.
+HEAD_OUTPUTS, HEAD_QUADS = 32, 96
+
+#: Cycles of such a phase beyond its products, and of a round of samples; cycles of an instruction of four warps.
+HEAD_LATENCY, HEAD_ROUND, HEAD_INSTRUCTION = 1850, 1100, 2
+
+
+@dataclass(frozen=True)
+class HeadTile:
+    """Samples of a block in the phase of a classifier's last layer, its loss and its input gradient (head.cuh).
+
+    rows : samples at a time, among which the block's warps are divided.
+    columns, depth : the layer's outputs and inputs.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+
+    separate = False
+
+    @property
+    def quads(self) -> int:
+        """Quads of a sample's inputs for each thread."""
+        return -(-self.depth // (4 * THREADS // self.rows))
+
+    def shared(self, _: tuple[bool, bool]) -> int:
+        """Bytes of shared memory: the layer's weights, in rows of whole quads with the bias."""
+        return 4 * self.columns * ((self.depth + 4) // 4 * 4)
+
+    def cycles(self, _depth: int, _active: int, rounds: int = 1) -> float:
+        """Estimated cycles of `rounds` tiles, as of a `PhaseTile`."""
+        instructions = self.columns * (8 * self.quads + 10)
+        return HEAD_LATENCY + rounds * (HEAD_ROUND + HEAD_INSTRUCTION * instructions)
+
+
+AnyTile = PhaseTile | TensorPhaseTile | HeadTile
+
+
+def head_tile(samples: int, outputs: int, inputs: int, blocks: int) -> HeadTile | None:
+    """Tile for one round of all samples on these blocks, if eight for each are enough; None for a layer too large."""
+    rows = next((each for each in (1, 2, 4) if each * blocks >= samples), 8)
+    tile = HeadTile(rows, outputs, inputs)
+    return tile if outputs <= HEAD_OUTPUTS and tile.quads * outputs <= HEAD_QUADS else None
 
 
 def multiply_add_tiles(depth: int, least_columns: int) -> Iterator[PhaseTile]:
@@ -177,6 +234,12 @@ def tensor_tiles(
             if columns < least_columns or rows * columns > 4096 or not 1 <= places <= THREADS // 32:
                 continue
             pieces = -(-depth // TERMS)
+            if loads and rows * columns <= STREAM_TILES and max(rows, columns) <= 64 and (rows, columns) != (64, 16):
+                tile = TensorPhaseTile(rows, columns, warp_rows, warp_columns, pieces, 1, True, loads=loads)
+                if (streamed := _streamed(tile, pieces, capacity, inside)) is not None:
+                    yield streamed
+            if loads:
+                continue
             tile = TensorPhaseTile(rows, columns, warp_rows, warp_columns, pieces, 1, loads=loads)
             if pieces > PIECE_BARRIERS or tile.shared(inside) > capacity:
                 fitting = min(
@@ -186,3 +249,12 @@ def tensor_tiles(
                 tile = replace(tile, chunk=fitting // 2, buffers=2)
             if tile.chunk and tile.shared(inside) <= capacity:
                 yield tile
+
+
+def _streamed(tile: TensorPhaseTile, pieces: int, capacity: int, inside: tuple[bool, bool]) -> TensorPhaseTile | None:
+    """Tile with chunks of a piece for each group of warps, or fewer where two do not fit, and as many of two tiles as
+    fit; None if two pieces do not."""
+    room = capacity - tile.shared(inside) + tile.chunk * tile.piece(inside)
+    fitting = min(PIECE_BARRIERS, room // tile.piece(inside))
+    chunk = min(tile.groups, pieces, fitting // 2)
+    return replace(tile, chunk=chunk, buffers=min(fitting // chunk, 2 * -(-pieces // chunk))) if chunk > 0 else None

@@ -27,7 +27,9 @@ __device__ __forceinline__ void bias_gradient(const float* g, const Stepper<Rule
 template <class T, int IN, int OUT, bool SEPARATE>
 __device__ __forceinline__ void request_weight_gradient(Blocks team, int n, Maps maps) {
     const FirstTile tile(team, OUT, SEPARATE ? IN : IN + 1, T::ROWS, T::COLUMNS);
-    if (tile.exists) request_product<RIGHT, Transposed<OUT>, Transposed<IN>>(T(), maps, tile.m0, tile.n0, n);
+    const int across = pieces(SEPARATE ? IN : IN + 1, T::COLUMNS);
+    const TileStream stream = {team.block, team.blocks, pieces(OUT, T::ROWS) * across, across, 0};
+    if (tile.exists) request_product<RIGHT, Transposed<OUT>, Transposed<IN>>(T(), maps, tile.m0, tile.n0, n, stream);
 }
 
 #endif
@@ -40,8 +42,9 @@ __device__ __noinline__ int weight_gradient(
     Blocks team, const float* g, const float* x, Stepper<Rule> stepper, int n, Maps maps, Ahead ahead
 ) {
     static_assert(!SEPARATE || T::ROWS <= THREADS, "a thread for each row");
-    constexpr bool ROW_SUMS = SEPARATE && T::WIDE > 1;  // tensor cores' fragments are added up on their way
+    constexpr bool ROW_SUMS = T::WIDE > 1;  // tensor cores' fragments are added up on their way, for one function
     const int across = pieces(SEPARATE ? IN : IN + 1, T::COLUMNS), tiles = pieces(OUT, T::ROWS) * across;
+    int number = 0;
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int o0 = tile / across * T::ROWS, i0 = tile % across * T::COLUMNS;
         typename T::template Early<Transposed<OUT>, Transposed<IN>, 3> early;
@@ -60,7 +63,8 @@ __device__ __noinline__ int weight_gradient(
             }
         });
         const Sums<T> sums = multiply<ROW_SUMS>(
-            T(), Transposed<OUT>{g, n}, Transposed<IN>{x, n}, maps, o0, i0, n, tile == team.block ? ahead : NOTHING
+            T(), Transposed<OUT>{g, n}, Transposed<IN>{x, n}, maps, o0, i0, n, tile == team.block ? ahead : NOTHING,
+            {tile, team.blocks, tiles, across, number++}
         );
         early.arrive();
         each_number<T>([&](int k, int i) {
@@ -75,7 +79,7 @@ __device__ __noinline__ int weight_gradient(
                 if (i0 + i % T::COLUMNS + j > IN) sum[j] = 0.0f;  // padding of the row
             stepper.step(at, held, sum);
         });
-        if constexpr (ROW_SUMS)
+        if constexpr (SEPARATE && ROW_SUMS)
             if (i0 == 0 && threadIdx.x < T::ROWS && o0 + threadIdx.x < OUT)
                 stepper.step((o0 + threadIdx.x) * line(IN) + IN, sums.row_sum(threadIdx.x));
         end_of_tile();
