@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .. import ladder
@@ -92,7 +93,8 @@ def costs_of(net: Net, config: TrainConfig, samples: int) -> tuple[Cost, ...]:
     gpu = _peaks()
     if gpu is None:
         return found
-    layers, graph, ours = _steps_on(gpu, net, config, samples)
+    is_plain = isinstance(config.optimizer, SGD) and config.steady
+    layers, graph, ours = _steps_on(gpu, net, config.batch(samples), len(config.optimizer.slots), is_plain)
     flops = {"graph": GRAPH_FLOP, "tensor": TENSOR_FLOP}
     work = config.batch(samples) * net.train_flops
     calibrated = tuple(
@@ -110,14 +112,17 @@ def _peaks() -> Peaks | None:
     return peaks(None)
 
 
-def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[int, float, float | None]:
+@lru_cache(256)  # plans take as long as an epoch of a small net
+def _steps_on(gpu: Peaks, net: Net, batch: int, slots: int, is_plain: bool) -> tuple[int, float, float | None]:
     """Layers of a chain of Linear layers, and seconds of a step of graph without its FLOPs and of persistent; None if
     no plan fits.
+
+    slots : slots of the optimizer. is_plain : True for SGD with one rate.
     """
     from ..device.limits import Limits
     from ..trainers.persistent.plan import CLOCK, layers, plans
 
-    chain, batch = layers(net), config.batch(samples)
+    chain = layers(net)
     assert not isinstance(chain, str)  # the rung persistent supports the net
     count, capability = len(chain), (int(gpu.capability[0]), int(gpu.capability[1]))
     limits = Limits(
@@ -125,12 +130,11 @@ def _steps_on(gpu: Peaks, net: Net, config: TrainConfig, samples: int) -> tuple[
         shared_opt_in=SHARED.get(capability, OTHERS_SHARED) << 10,
     )  # fmt: skip
     pixel_bytes = 1 if len(net.in_shape) == 3 else 4  # images are most often bytes, rows of numbers are floats
-    found = plans(net, batch, limits, slots=len(config.optimizer.slots), pixel_bytes=pixel_bytes)
+    found = plans(net, batch, limits, slots=slots, pixel_bytes=pixel_bytes)
     graph = GRAPH_STEPS.get(count, GRAPH_BASE + GRAPH_LAYER * count)
     widths = chain[0].inputs, *(each.outputs for each in chain)
     if count > 2:
-        update = 0.0 if isinstance(config.optimizer, SGD) and config.steady else GRAPH_UPDATE
-        graph = min(graph, _by_samples(widths, batch, limits) + update)
+        graph = min(graph, _by_samples(widths, batch, limits) + (0.0 if is_plain else GRAPH_UPDATE))
     return count, graph * 1e-6, found[0].cycles / CLOCK if found else None
 
 
