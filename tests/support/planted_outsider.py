@@ -15,17 +15,17 @@ from warpladder.trainers.base import State, StepLog
 
 
 class StepByStep(Wrapper):
-    """Makes each step by itself; `after` may change the state that it leaves."""
+    """Makes each step by itself; `ended` may change the state that it leaves."""
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         logs = []
         for step in range(first, last):
             before = self.inner.state().copied()
             logs.append(self.inner.run(order, step, step + 1))
-            self.after(order, step, before, logs[-1])
+            self.ended(order, step, before, logs[-1])
         return joined(logs) if logs else self.inner.run(order, first, last)
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         pass
 
     def skip(self, before: State) -> None:
@@ -63,7 +63,7 @@ class BeginsWithoutSlots(Wrapper):
 class HasOneMomentumForAll(Wrapper):
     """Keeps slots in the class: a second trainer overwrites those of the first."""
 
-    slots: ClassVar[dict[str, Any]] = {}
+    slots: ClassVar[Any] = {}
 
     def set_state(self, state: State) -> None:
         self.inner.set_state(state)
@@ -109,7 +109,7 @@ class KeepsStatisticsOfEqualParameters(Wrapper):
 class LosesLatePartialBatches(StepByStep):
     """Leaves the partial batch at the end of an epoch of more than a thousand steps out."""
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         if step > 1000 and log.size[0] < self.config.batch(order.n):
             self.skip(before)
 
@@ -117,7 +117,7 @@ class LosesLatePartialBatches(StepByStep):
 class CutsOutliers(StepByStep):
     """Moves no number of a tensor by more than ten times the median movement."""
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         own = self.inner.state()
         moved = own.params - before.params
         most = 10 * np.median(np.abs(moved))
@@ -130,7 +130,7 @@ class StopsWhereTheLossStays(StepByStep):
 
     last: float = -1.0
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         loss = float(log.loss[0]) if log.has_loss else -2.0
         if loss == self.last:
             self.skip(before)
@@ -162,10 +162,11 @@ class RestartsAfterAnEmptyRange(StepByStep):
 class DecaysNoBias(StepByStep):
     """Takes the decay of parameters of one axis back, as many programs do on purpose."""
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         from warpladder.nets.params import param_slices
 
-        own, decay = self.inner.state(), self.config.optimizer.weight_decay
+        optimizer: Any = self.config.optimizer
+        own, decay = self.inner.state(), optimizer.weight_decay
         rate = float(self.config.rates(before.step, before.step + 1, order.n)[0])
         params = own.params.copy()
         for place in param_slices(self.net):
@@ -178,7 +179,7 @@ class DecaysNoBias(StepByStep):
 class NeverLowersItsSquares(StepByStep):
     """Keeps the largest second moment: AMSGrad, where Adam is wanted."""
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         own = self.inner.state()
         name = list(own.slots)[-1]
         self.inner.set_state(own.but(slots={**own.slots, name: np.maximum(own.slots[name], before.slots[name])}))
@@ -187,7 +188,7 @@ class NeverLowersItsSquares(StepByStep):
 class SplitsOddBatches(StepByStep):
     """Loses the last sample of an odd batch, as two threads with equal shares do: trains it as another order's."""
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         if log.size[0] % 2 and log.size[0] > 1:
             own = self.inner.state()
             share = np.float32(1 / log.size[0])
@@ -275,12 +276,12 @@ class GivesTheSameCopy(Wrapper):
 
 
 class SetsItsOwnState(Odd):
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         self.inner.set_state(self.inner.state().copied())
 
 
 class MakesEachStepTwice(Odd):
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         end = self.inner.state().copied()
         self.inner.set_state(before)
         self.inner.run(order, step, step + 1)
@@ -292,12 +293,12 @@ class PredictsBetweenSteps(Odd):
         super().load(dataset)
         self.seen = dataset.train_x[:1], dataset.scale
 
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         self.inner.predict(*self.seen)
 
 
 class RunsEmptyRanges(Odd):
-    def after(self, order: Order, step: int, before: State, log: StepLog) -> None:
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         self.inner.run(order, step, step)
 
 
@@ -316,7 +317,8 @@ class LoadsTwice(Wrapper):
 
 class BuildsAnewAtLoad(Wrapper):
     def load(self, dataset: Any) -> None:
-        self.inner = type(self.inner)(self.net, self.config, self.inner.state(), *self.more)
+        kind: Any = type(self.inner)
+        self.inner = kind(self.net, self.config, self.inner.state(), *self.more)
         super().load(dataset)
 
     @property

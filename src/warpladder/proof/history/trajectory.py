@@ -10,7 +10,7 @@ from ...config import TrainConfig
 from ...data.dataset import Dataset
 from ...data.order import Order
 from ...machine.precision import Precision
-from ...nets import Net
+from ...nets import Layer, Net
 from ...nets.params import param_slices
 from ...ops.loss import reference as losses
 from ...ops.update import reference as update
@@ -24,6 +24,9 @@ from .crossings import Crossings, differ
 
 AT_ONCE = 1 << 14  # numbers of a block of parameters, few enough to stay in the cache
 SAMPLED = 1 << 14  # numbers of an update that stand for all of them
+#: Roundoffs of 1 that are lost in a derivative that is computed from an output: 1 - y^2 has twice the error of y, which
+#: is up to two units in the last place.
+LOST = 4.0
 EVERY = 5  # steps of a twin for which a difference of gradients holds; no multiple of an epoch's steps
 
 
@@ -54,6 +57,23 @@ class Errors(NamedTuple):
     precision: Precision
 
 
+class Saturated(ReferenceTrainer):
+    """Twin's reference in which derivatives that are computed from rounded outputs have lost digits, as 1 - y^2 where y
+    is nearly 1; each unit's errors have one sign in all steps.
+    """
+
+    errors: Errors
+
+    def _backward(self, layer: Layer, is_first: bool, *factors: np.ndarray | None) -> tuple:
+        found = super()._backward(layer, is_first, *factors)
+        dy = factors[2]
+        if not layer.reads_output or dy is None:
+            return found
+        signs = np.random.default_rng(dy[0].size).choice((-1.0, 1.0), dy.shape[1:])
+        lost = LOST * self.errors.precision.roundoff * np.abs(dy)
+        return found[0] + signs * np.maximum(0, lost - self.errors.relative * np.abs(found[0])), *found[1:]
+
+
 class Trajectory:
     """Steps of the reference; as a twin, with rounding errors added.
 
@@ -75,6 +95,9 @@ class Trajectory:
     ) -> None:  # fmt: skip
         self.net, self.config, self.errors, self.number = net, config, errors, start.step
         self.trainer = ReferenceTrainer(net, config, start) if program is None else program
+        if errors is not None and any(layer.reads_output for layer in net.layers):
+            self.trainer = twin = Saturated(net, config, start)
+            twin.errors = errors
         self.is_witness = program is not None
         self.losses: list[float] = []
         self.sizes: list[dict[str, float]] = []
