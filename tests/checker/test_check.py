@@ -294,7 +294,8 @@ def test_every_kind_of_report_has_a_hint() -> None:
         "temporary memory",
     }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
-    kinds |= {"bytes", "capture", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
+    kinds |= {"argument", "bytes", "capture", "copy", "free", "handle", "host function", "host pointer"}  # of host code
+    kinds |= {"unread error"}
     kinds |= {
         "not arrived",
         "child kernel",
