@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from liars import Wrapper, joined
+from planted import HoldsItsState
 
 from warpladder.data.order import Order
 from warpladder.trainers.base import State, StepLog
@@ -257,24 +258,6 @@ class TakesOnlyWhatChanged(Wrapper):
             self.inner.set_state(state)
 
 
-class GivesTheSameCopy(Wrapper):
-    """Keeps a copy of its state until a step or a new state, and gives copies of it."""
-
-    held: Any = None
-
-    def run(self, order: Order, first: int, last: int) -> StepLog:
-        self.held = None
-        return self.inner.run(order, first, last)
-
-    def set_state(self, state: State) -> None:
-        self.held = None
-        self.inner.set_state(state)
-
-    def state(self) -> State:
-        self.held = self.held or self.inner.state().copied()
-        return self.held.copied()
-
-
 class SetsItsOwnState(Odd):
     def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
         self.inner.set_state(self.inner.state().copied())
@@ -374,7 +357,7 @@ class LogsCopies(Wrapper):
 
 
 HONEST = (
-    TakesOnlyWhatChanged, GivesTheSameCopy, SetsItsOwnState, MakesEachStepTwice, PredictsBetweenSteps, RunsEmptyRanges,
+    TakesOnlyWhatChanged, HoldsItsState, SetsItsOwnState, MakesEachStepTwice, PredictsBetweenSteps, RunsEmptyRanges,
     HasReadOnlyStates, LoadsTwice, BuildsAnewAtLoad, CopiesItsSamples, PredictsOneByOne, PredictsSorted,
     PredictsWithALot, CutsItsCalls, LogsCopies,
 )  # fmt: skip

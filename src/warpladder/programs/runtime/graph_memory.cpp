@@ -89,7 +89,8 @@ EMU_API cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, const 
     (*node)->parameters.assign((const char*)&pointer, (const char*)(&pointer + 1));
     return returned(cudaSuccess);
 }
-// What is reserved is the most that was used: a GPU may share memory between graphs, as far as they do not overlap.
+// Bytes of graphs' memory in use, or the most that ever were: as much counts as reserved, though a GPU may share memory
+// between graphs that do not run at the same time.
 EMU_API cudaDeviceGetGraphMemAttribute(int, cudaGraphMemAttributeType what, void* value) {
     Lock lock;
     *static_cast<unsigned long long*>(value) = what == cudaGraphMemAttrUsedMemCurrent ? used_by_graphs() : most_used;

@@ -141,7 +141,7 @@ static std::vector<CUgraphExec_st::Step> steps(const std::vector<Node>& nodes) {
 static std::function<void()> child_work(cudaGraph_t child) {
     return [all = steps(ordered(*child))] { for (auto& each : all) each.run(); }; }
 
-// What is wrong with a capture that a call ends in a stream: all its other streams must have been joined.
+// Error of cudaStreamEndCapture in a stream: it must be the capture's own, and must have waited for all others.
 static cudaError_t capture_error(const CUgraph_st& graph, CUstream_st* stream, Spot place) {
     if (graph.is_spoilt) return cudaErrorStreamCaptureInvalidated;
     if (graph.origin != stream)

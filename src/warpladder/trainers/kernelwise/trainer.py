@@ -30,7 +30,7 @@ from .predict import PREDICTED, predict
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-#: Of activations and their gradients at a time: a larger batch goes through in slices, whose gradients are added up.
+#: Bytes of activations and their gradients, at most; slices of a larger batch are trained in turn, gradients added.
 SLICE_BYTES = 4 << 30
 
 #: Threads of a block, by default.

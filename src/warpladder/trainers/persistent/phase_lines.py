@@ -132,6 +132,7 @@ def _head(plan: PersistentPlan, tile: HeadTile) -> str:
 
 
 def _head_shape(tile: HeadTile) -> str:
+    """CUDA template arguments of the head: inputs, outputs, and samples of a tile."""
     return f"{tile.depth}, {tile.columns}, {tile.rows}"
 
 

@@ -251,13 +251,12 @@ def _planned(
         plan = _plan(chain, products, blocks, launch, (forward, inputs, weights), 0.0)
         if plan is None:
             return None
-        cycles = sum(each[1] for each in (*inputs, *weights))
+        late, cycles = plan.late, sum(each[1] for each in (*inputs, *weights))
         if kind != "fma":
             late, cycles = backward(products, [each[0] for each in inputs], plan.weights, blocks)
-            cycles += fetches(weights) - wait * plan.has_head
-            plan = replace(plan, late=late)
-        cycles += 2.0 * len(chain) * wait + sum(each[1] for each in forward)
-        found.append(replace(plan, cycles=cycles))
+            cycles += fetches(weights)
+        cycles += (2.0 * len(chain) - plan.has_head) * wait + sum(each[1] for each in forward)
+        found.append(replace(plan, late=late, cycles=cycles))
     return min(found, key=lambda plan: plan.cycles)
 
 
@@ -276,7 +275,8 @@ def _shared(
     wait = OWN_BLOCK_WAIT if cluster == 1 else OWN_CLUSTER_WAIT
     forward, inputs = with_head((forward, inputs), products, capacity, (cluster, teams), kind, wait)
     weights = _weight_gradients(chain, products, blocks, capacity, kind)
-    cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * wait
+    has_head = any(isinstance(tile, HeadTile) for tile, _ in forward)
+    cycles = 2.0 * GRID_WAIT + (2 * (len(chain) - 1) - has_head) * wait
     cycles += sum(each[1] for each in (*forward, *inputs)) + max((each[1] for each in weights), default=0.0)
     return _plan(chain, products, blocks, (True, cluster, rows), (forward, inputs, weights), cycles)
 

@@ -167,7 +167,7 @@ def alternatives(
 
 
 def _of_one_length(tiles: Tiles, phases: Sequence[PhaseProduct], capacity: int) -> Tiles:
-    """The same tiles, with equal chunks where there is one chunk: only then are they one function."""
+    """Tiles with the longest chunk of their code, if they have one chunk: the kernel then has one function for all."""
     if len(tiles) < len(phases):
         return tiles
     longest: dict[object, int] = {}
@@ -250,4 +250,4 @@ def with_head(
     cycles = tile.cycles(last.depth, 1, -(-last.rows // (tile.rows * share[0])))
     if cycles >= forward[-1][1] + inputs[-1][1] + wait:
         return passes
-    return [*forward[:-1], (tile, cycles)], [*inputs[:-1], (tile, -wait)]
+    return [*forward[:-1], (tile, cycles)], [*inputs[:-1], (tile, 0.0)]

@@ -206,7 +206,7 @@ struct TensorProduct {
         }
     }
 
-    // The sums, after `begin` has requested both factors. Every thread calls it, and passes `end_of_tile` after reading
+    // The sums, after both factors are requested. Every thread calls it, and passes `end_of_tile` after reading
     // the sums. ROW_SUMS: true for the sums of a's rows as column COLUMNS.
     template <bool ROW_SUMS>
     __device__ __forceinline__ Sums<T> finish() const {
