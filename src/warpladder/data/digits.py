@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gzip
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def load(request: Request | None = None) -> Dataset:
     return Dataset("digits", x[:TRAIN_ROWS], y[:TRAIN_ROWS], x[TRAIN_ROWS:], y[TRAIN_ROWS:], 1 / 16)
 
 
+@cache
 def _stored() -> tuple[np.ndarray, np.ndarray]:
     """Pixels (1797, 64) and labels (1797,), read from scikit-learn's file without its import, which takes a second."""
     package = find_spec("sklearn")

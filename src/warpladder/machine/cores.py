@@ -64,7 +64,7 @@ def _cgroups() -> Iterator[Path]:
     except (OSError, ValueError):
         lines = []
     # In a container its own cgroup is mounted at the root; outside it has another name.
-    for line in [*lines, "0::/", ":cpu:/"]:
+    for line in dict.fromkeys([*lines, "0::/", ":cpu:/"]):
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers and "cpu" not in controllers.split(","):

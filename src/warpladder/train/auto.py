@@ -73,9 +73,10 @@ class Cost:
 
 def costs() -> tuple[Cost, ...]:
     """Costs of the rungs from which `fastest` chooses."""
+    count = cores()
     return (
         Cost("numpy", 0.03, 3e-4, 1.1e-11, 5e-9, 5e-11),
-        Cost("native", 7.0, 3e-5, 6.5e-12 / cores(), 0.0, 1.3e-11 / cores()),
+        Cost("native", 7.0, 3e-5, 6.5e-12 / count, 0.0, 1.3e-11 / count),
         Cost("graph", 4.0, 1e-4, 4e-14, 0.0, 3e-14),
         Cost("tensor", 7.0, 1e-4, TENSOR_FLOP, 0.0, 1.5e-14),
     )

@@ -190,7 +190,7 @@ def _text(source: KernelSource, kernels: tuple[str, ...]) -> str:
         names = f"using namespace {scope(name)};" if scope(name) else ""
         exports += f"EMU_BOUNDS({number}, {names}, {bounds(source, name) or 1024})\n"
     exports += "".join(f"EMU_CONSTANT({number}, {name})\n" for number, name in enumerate(constants(source)))
-    return f'{with_headers(_body(source))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
+    return f'{_body(source)}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
 
 
 #: Namespace before a function that is a macro of the emulator: std::fmaxf(a, b).
@@ -199,8 +199,8 @@ _QUALIFIED = re.compile(r"(?:(?:::\s*)?\bstd\s*|(?<![\w>]))::\s*(?=f(?:max|min)f
 
 @cache
 def _body(source: KernelSource) -> str:
-    """C++ text of a source, from which every instance of its kernels is compiled."""
-    return without_ptx(rewritten(saturating(_QUALIFIED.sub("", source.text)), str(source.path)))
+    """C++ text of a source after the emulator's headers, from which every instance of its kernels is compiled."""
+    return with_headers(without_ptx(rewritten(saturating(_QUALIFIED.sub("", source.text)), str(source.path))))
 
 
 @cache

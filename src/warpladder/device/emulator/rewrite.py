@@ -116,10 +116,12 @@ def rewritten(text: str, file: str) -> str:
         new = f"{match['space']}{match['first']}{match['extern'] or ''}__shared__ {match['type']}"
         text, plain = (each[: match.start()] + new + each[match.end() :] for each in (text, plain))
     out, position, numbers = [], 0, count()
+    opened: list[bool] = []
     for match in _DECLARATION.finditer(plain):
         start = match.start()
+        opened = _open(opened, plain[position:start])
         line, source = _line(text, start, file)
-        inside = _depth(plain[:start]) > 0
+        inside = any(opened)
         words = f"{match['before']} {match['declared']}"
         declared = _WORD.sub("", words)
         what = f"{source}:{line}: '__shared__{' '.join(match['declared'].split())};'"
@@ -190,15 +192,15 @@ def _split(declared: str) -> tuple[str, list[str]]:
     return " ".join(first["type"].split()), [" ".join(part.split()) for part in (first["name"], *parts[1:])]
 
 
-def _depth(before: str) -> int:
-    """Number of open braces, without braces of namespaces and of extern "C"."""
-    inner: list[bool] = []
-    for brace in _BRACE.finditer(before):
+def _open(opened: list[bool], text: str) -> list[bool]:
+    """Open braces after a text that follows `opened`; False for those of namespaces and of extern "C"."""
+    inner = [*opened]
+    for brace in _BRACE.finditer(text):
         if brace[0] == "}":
             inner = inner[:-1]
         else:
             inner.append(brace["outer"] is None)
-    return sum(inner)
+    return inner
 
 
 def _line(text: str, position: int, file: str) -> tuple[int, str]:
