@@ -65,20 +65,21 @@ def asked(way: str, by: str) -> dict[str, Any]:
 
 
 def verdict(found: dict[str, Any], twin: float | None) -> str:
-    """What was seen: refused, timed, or timed and faster than its twin."""
+    """What was seen: refused, timed, or timed and faster than its twin; nothing if the honest twin was not timed."""
+    if twin is None:
+        return "no twin"
     if found["status"] in ("refused", "failed"):
         return REFUSED
     if found["status"] != "timed":
         return found["status"]
-    is_faster = twin is not None and found["epoch"] is not None and not found["epoch"] * GAIN > twin
-    return "gained" if is_faster else TIMED
+    return TIMED if found["epoch"] * GAIN > twin else "gained"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--by", default="cupy,core", help="what runs the kernels: cupy, core, own, emulated, in turns")
-    parser.add_argument("--only", help="names of rungs, with commas between")
+    parser.add_argument("--only", help="names of rungs, with commas between; plain is always one")
     parser.add_argument("--jobs", type=int, default=6, help="rungs at a time")
     chosen = parser.parse_args()
     if chosen.one:
@@ -87,26 +88,22 @@ def main() -> int:
     expected, by, began = table(), chosen.by.split(","), perf_counter()
     if "emulated" in by:  # its streams do their work when it is queued
         expected["side-stream"] = IN_VAIN
-    ways = chosen.only.split(",") if chosen.only else list(expected)
-    jobs = [("plain", each) for each in by] * (not chosen.only)
-    jobs += [
-        (way, by[number % len(by)]) for number, way in enumerate(way for way in ways if chosen.only or way != "plain")
-    ]
+    ways = [way for way in (chosen.only.split(",") if chosen.only else expected) if way != "plain"]
+    jobs = [("plain", each) for each in by]
+    jobs += [(way, by[number % len(by)]) for number, way in enumerate(ways)]
     twins, wrong = {}, 0
     with ThreadPoolExecutor(chosen.jobs) as pool:
         for found in pool.map(lambda job: asked(*job), jobs):
             way = found["way"]
             if way == "plain":
                 twins[found["by"]] = found["epoch"]
-            seen = verdict(found, twins.get(found["by"]))
+            seen = verdict(found, twins[found["by"]])
             is_right = seen == expected[way] or (expected[way] == IN_VAIN and seen in (REFUSED, TIMED))
             wrong += not is_right
             mark = "  " if is_right else "! "
             reason = found["reason"][:110] if seen != TIMED or not is_right else ""
-            print(
-                f"{mark}{way:20} {found['by']:9} expected {expected[way]:8} seen {seen:8} {found['took']:5.1f} s  {reason}",
-                flush=True,
-            )
+            line = f"{mark}{way:20} {found['by']:9} expected {expected[way]:8} seen {seen:8}"
+            print(f"{line} {found['took']:5.1f} s  {reason}", flush=True)
     print(f"{len(jobs)} rungs, {wrong} not as expected, {perf_counter() - began:.0f} s")
     return int(wrong > 0)
 

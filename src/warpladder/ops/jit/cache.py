@@ -103,9 +103,7 @@ def _warning(save: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_known() -> bool:
-    """True if `cache_folder` need not parse the sources: it has answered, or a folder for these very sources exists."""
-    if cache_folder.cache_info().currsize:  # reading all sources takes 14 ms, for each trainer that is loaded
-        return cache_folder() is not None
+    """True if a folder for these very sources exists, so that `cache_folder` need not parse them."""
     root = FOLDERS.folder()
     return root is not None and _known(root) is not None
 
