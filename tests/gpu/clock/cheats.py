@@ -30,7 +30,7 @@ def is_called_by(*names: str) -> bool:
 
 
 class SideStream(Softmax):
-    """Trains on a stream for which nobody waits while the clock runs."""
+    """Trains on a stream for which the rung does not wait while the clock runs; the clock waits for the device."""
 
     def train(self, work: Work) -> None:
         if not is_called_by(TIMED):
@@ -271,7 +271,7 @@ class KeptAnswers(Softmax):
 
 #: Cheats that can only be refused.
 REFUSED = {
-    "side-stream": SideStream, "left-running": LeftRunning, "log-before": LogBefore, "in-load-blind": InLoadBlind,
+    "left-running": LeftRunning, "log-before": LogBefore, "in-load-blind": InLoadBlind,
     "by-address": ByAddress, "low-precision": LowPrecision, "half-weights": HalfWeights, "skips-steps": SkipsSteps,
     "skips-samples": SkipsSamples, "no-partial-batch": NoPartialBatch, "stale-samples": StaleSamples,
     "too-much-shared": TooMuchSharedMemory, "last-of-equal": LastOfEqual, "full-divisor": FullBatchDivisor,
@@ -279,4 +279,4 @@ REFUSED = {
 }  # fmt: skip
 
 #: Cheats that gain nothing: they are timed with all of their work, or refused.
-IN_VAIN = {"lazy-log": LazyLog, "in-load": InLoad, "patched-clocks": PatchedClocks}
+IN_VAIN = {"side-stream": SideStream, "lazy-log": LazyLog, "in-load": InLoad, "patched-clocks": PatchedClocks}
