@@ -87,7 +87,7 @@ def test_classes_and_numbers_are_inverse():
     labels = np.array([7, -3, 7, 0])
     classes = classes_of(labels)
     assert np.array(classes)[numbered(labels, classes, "y")].tolist() == labels.tolist()
-    with pytest.raises(DataError, match="y: 5, the label of sample 0, is none of the classes: '-3, 0, 7'"):
+    with pytest.raises(DataError, match="y: 5, the label of sample 0, is none of the classes -3, 0, 7"):
         numbered(np.array([5]), classes, "y")
 
 

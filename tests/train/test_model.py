@@ -224,7 +224,7 @@ def test_names_and_scaled_features_go_into_the_checkpoint_and_back(table, tmp_pa
             model.classes_.tolist().index(name) for name in model.predict(x[60:])
         ]
         with pytest.raises(
-            DataError, match="y: 'tulip', the label of sample 1, is none of the classes: 'Rose, red, iris, setosa'"
+            DataError, match="y: 'tulip', the label of sample 1, is none of the classes Rose, red, iris, setosa"
         ):
             model.score(x[:2], ["iris", "tulip"])
 

@@ -143,7 +143,7 @@ def numbered(labels: np.ndarray, classes: Sequence[ClassValue], what: str) -> np
     if unknown.any():
         at = int(np.argmax(unknown))
         raise DataError(
-            f"{what}: {shown(given[at].item())}, the label of sample {at}, is none of the classes: {listed(classes)!r}"
+            f"{what}: {shown(given[at].item())}, the label of sample {at}, is none of the classes {listed(classes)}"
         )
     return index.astype(np.int32)
 

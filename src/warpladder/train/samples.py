@@ -115,7 +115,7 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
         raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
     numbers = labels if is_encoded(y, mark.table or mark.class_names) else numbered(labels, mark.class_names, "y")
     if numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all():
-        raise DataError(f"y holds {labels.dtype} where labels are wanted: {listed(classes)!r}")
+        raise DataError(f"y holds {labels.dtype} where labels are wanted: {listed(classes)}")
     if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
         raise DataError(
             f"net {net.name!r} has {net.out_shape[0]} outputs, y has labels {numbers.min()} to {numbers.max()}"

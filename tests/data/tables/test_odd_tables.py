@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ NO_NUMBERS = {
     "per cent": ([f"{n % 9}%" for n in range(60)], "'0%' is no plain number"),
     "thousands": (["1,072", "12", "1,000,000", "7.5"] * 15, "line 2, column 'c': '1,072' is no plain number"),
     "decimal commas among commas": (["1,5", "2,25"] * 30, "'1,5' is no plain number"),
-    "times": ([f"{n % 24:02d}:{n:02d}" for n in range(60)], "dates or times are in 'c'"),
+    "times": ([f"{n % 24:02d}:{n:02d}" for n in range(60)], "column 'c' holds dates or times"),
     "units": ([f"{n / 8}".replace(".", ",") + " kWh" for n in range(60)], "'0,0 kWh' is no plain number: .* units"),
     "degrees": ([f"{n / 8}°C" for n in range(60)], "'0.0°C' is no plain number"),
     "codes with letters": ([f"{n}{'abc'[n % 3]}" for n in range(60)], "nearly every row has a text of its own in 'c'"),
@@ -244,3 +245,96 @@ def test_a_label_that_is_left_out_is_refused(tmp_path):
         table(path, "answer", drop=["answer"])
     with pytest.raises(DataError, match="'c' is named as category and to be left out"):
         table(path, "answer", drop=["c"], category=["c"])
+
+
+HEADING, BODY = "age,weight,answer", "".join(f"{n * 7 % 60},{n % 9},{['no', 'yes'][n % 2]}\n" for n in range(60))
+QUOTED = '"age","weight","answer"'
+ABOVE = {
+    "a title": (f"Sheet of May\n{HEADING}\n{BODY}", "line 2 has 3 cells .*: if it names the columns, take out what"),
+    "a title and quotes": (f"Sheet of May\n{QUOTED}\n{BODY}", "line 2 has 3 cells .*: if it names the columns, take"),
+    "two comments": (f"# by me\n\n# May\n{HEADING}\n{BODY}", "line 4 has 3 cells .* 1: if it names the columns, take"),
+    "a title with a comma": (f"May, 2026\n{HEADING}\n{BODY}", "line 2 has 3 cells .* 2: if it names the columns, take"),
+    "a title in cells": (
+        f"May,,\n,,\n{HEADING}\n{BODY}",
+        "no column 'answer' for .*: it stands in line 3; take out what",
+    ),
+    "a title and semicolons": (
+        f"May\n{HEADING}\n{BODY}".replace(",", ";"),
+        "'answer' for .*: it stands in line 2; take",
+    ),
+    "a separator": (f"sep=;\n{HEADING}\n{BODY}".replace(",", ";"), "line 1, 'sep=;', is a note for Excel: take it out"),
+    "a comma as separator": (f"\ufeffsep=,\n{HEADING}\n{BODY}", "line 1, 'sep=,', is a note for Excel: take it out"),
+}
+
+
+@pytest.mark.parametrize("kind", ABOVE)
+def test_lines_above_the_names_of_the_columns_are_to_be_taken_out(tmp_path, kind):
+    content, words = ABOVE[kind]
+    path = tmp_path / "sheet.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=words):
+        table(path, "answer")
+
+
+@pytest.mark.parametrize("row", ["1,2,yes,3\n", "1,2\n"])
+def test_a_row_of_another_length_is_not_taken_for_the_names(tmp_path, row):
+    path = tmp_path / "sheet.csv"
+    path.write_text(f"{HEADING}\n{row}{BODY}")
+    with pytest.raises(DataError, match=r"line 2 has \d cells where the lines before it have 3$"):
+        table(path, "answer")
+
+
+NULS = {
+    "in the first lines": (f"{HEADING}\n1,\0,no\n{BODY}", "line 2 holds a NUL byte"),
+    "behind many lines": (f"{HEADING}\r\n{BODY}{BODY}1,2,n\0o\n", "line 122 holds a NUL byte"),
+    "at the end": (f"{HEADING}\n{BODY}" + "\0" * 50, "line 62 holds a NUL byte"),
+}
+
+
+@pytest.mark.parametrize("where", NULS)
+def test_a_nul_byte_is_named_with_its_line(tmp_path, where):
+    content, words = NULS[where]
+    (tmp_path / "t.csv").write_bytes(content.encode())
+    with pytest.raises(DataError, match=f"t.csv: {words}, as no text does: the file is damaged or no table"):
+        table(tmp_path / "t.csv", "answer")
+
+
+@pytest.mark.parametrize("code", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_its_mark_is_named(tmp_path, code):
+    (tmp_path / "t.csv").write_bytes(f"{HEADING}\n{BODY}".encode(code))
+    with pytest.raises(DataError, match=r"looks like text in UTF-16 \(save it as UTF-8\)"):
+        table(tmp_path / "t.csv", "answer")
+
+
+def labelled(path: Path, labels: list[str]) -> Path:
+    path.write_text("age,answer\n" + "".join(f"{n * 7 % 60},{label}\n" for n, label in enumerate(labels)))
+    return path
+
+
+def test_a_label_that_no_training_row_has_is_named_with_its_line(tmp_path):
+    free = labelled(tmp_path / "free.csv", [f"p{n}" for n in range(60)])
+    words = (
+        r"free.csv: line (\d+), column 'answer': no training row has the label 'p(\d+)': 60 rows have 60 labels, where"
+    )
+    with pytest.raises(DataError, match=words) as caught:
+        table(free, "answer")
+    found = re.search(words, str(caught.value))
+    assert found is not None and int(found[1]) == int(found[2]) + 2
+    good, other = labelled(tmp_path / "good.csv", ["a", "b"] * 30), labelled(tmp_path / "other.csv", [*"abcab"])
+    with pytest.raises(
+        DataError, match=r"other.csv: line 4, column 'answer': .* 'c'; the 2 labels of the .* are a, b$"
+    ):
+        table(good, "answer", test=other)
+
+
+def test_a_few_rows_of_many_labels_are_scored(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    labelled(tmp_path / "t.csv", [*"abcde"] * 12)
+    labelled(tmp_path / "few.csv", [*"abcde"])
+    labelled(tmp_path / "odd.csv", [*"abfde"])
+    words = ["--label", "answer", "--epochs", "1", "--rung", "numpy", "--checkpoint", "t.safetensors"]
+    assert main(["train", "mlp", "--data", "t.csv", *words]) == 0
+    assert main(["evaluate", "t.safetensors", "--data", "few.csv"]) == 0
+    assert "5 samples" in capsys.readouterr().out
+    assert main(["evaluate", "t.safetensors", "--data", "odd.csv"]) == 2
+    assert "'f', the label of sample 2, is none of the classes a, b, c, d, e" in capsys.readouterr().err

@@ -272,19 +272,19 @@ def broken(name: str, text: str) -> list[list[str]]:
 
 BAD: dict[str, tuple[list[list[str]], str | None, dict[str, Any], str]] = {
     "no label named": (rows(), None, {}, "which column is the label. Name it, --label NAME.*perhaps 'answer'"),
-    "a label that is not there": (rows(), "anser", {}, "label names 'anser', which is no column: did you mean 'answer'"),
-    "a column to drop": (rows(), "answer", {"drop": ["jobs"]}, "drop names 'jobs', which is no column: did you mean 'job'"),
+    "a label that is not there": (rows(), "anser", {}, "there is no column 'anser' for the label: did you mean 'answer'"),
+    "a column to drop": (rows(), "answer", {"drop": ["jobs"]}, "there is no column 'jobs' to leave out: did you mean 'job'"),
     "columns in one word": (rows(), "answer", {"drop": ["age,job"]},
-                            r"which is no column: several are --drop age --drop job, in Python drop=\['age', 'job'\]\. "
+                            r"no column 'age,job' to leave out: several are --drop age --drop job, in Python drop=\['age', 'job'\]\. "
                             "The columns are age, job, height, answer"),
     "dates in two columns": ([["3.4.2026", f"2026-01-{1 + n % 28}", *line[2:]] for n, line in enumerate(rows())], "answer", {},
-                             "dates or times are in 'age', 'job'.*leave them out, --drop age --drop job"),
+                             "columns 'age', 'job' hold dates or times.*make numbers of them, .*leave them out, --drop age --drop job"),
     "a missing label": (broken("answer", ""), "answer", {}, "line 6, column 'answer': the label is missing"),
     "text among numbers": (broken("height", "tall"), "answer", {}, "line 6, column 'height': 'tall' is no number where"),
     "infinity": (broken("height", "inf"), "answer", {}, "line 6, column 'height': 'inf' is no number where"),
     "a regression": (rows(), "height", {}, "column 'height': .* is no label: .*a regression's"),
     "a row too short": ([*rows(), ["1", "2"]], "answer", {}, "line 122 has 2 cells where the lines before it have 4"),
-    "dates": ([[*line[:1], "2026-01-02", *line[2:]] for line in rows()], "answer", {}, "dates or times are in 'job'.*leave it out, --drop job"),
+    "dates": ([[*line[:1], "2026-01-02", *line[2:]] for line in rows()], "answer", {}, "column 'job' holds dates or times.*make.*leave it out, --drop job"),
     "free text": ([[str(n), f"name {n}", *line[2:]] for n, line in enumerate(rows(150))], "answer", {"drop": ["age"]},
                   "nearly every row has a text of its own in 'job': leave it out, --drop job"),
     "an empty column": ([["", *line[1:]] for line in rows()], "answer", {}, "no training row has a value in 'age': leave it out, --drop age"),

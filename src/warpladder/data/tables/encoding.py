@@ -149,9 +149,12 @@ class TableEncoding:
             options = " ".join(f"--drop {quote(name)}" for name in leave)
             why = [f"no training row has a value in {', '.join(map(repr, empty))}"] * bool(empty)
             why += [f"nearly every row has a text of its own in {', '.join(map(repr, free))}"] * bool(free)
-            why += [f"dates or times are in {', '.join(map(repr, dates))}, of which numbers can be made"] * bool(dates)
+            why += [f"{_columns(dates)} dates or times, which a net takes only as numbers"] * bool(dates)
+            todo = f"make numbers of {'it' if len(dates) == 1 else 'them'}, such as days since a date, or " * bool(
+                dates
+            )
             raise DataError(
-                f"{frame.source}: {'; '.join(why)}: leave {'it' if len(leave) == 1 else 'them'} out, {options}, "
+                f"{frame.source}: {'; '.join(why)}: {todo}leave {'it' if len(leave) == 1 else 'them'} out, {options}, "
                 "in Python drop=[...]"
             )
         columns = tuple(_fitted(frame, column, column.name in categories) for column in frame.columns.values())
@@ -188,6 +191,10 @@ class TableEncoding:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise DataError("its encoding of a table is damaged") from None
         return made
+
+
+def _columns(names: list[str]) -> str:
+    return f"column {names[0]!r} holds" if len(names) == 1 else f"columns {', '.join(map(repr, names))} hold"
 
 
 def _is_free_text(column: TableColumn) -> bool:

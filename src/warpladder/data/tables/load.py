@@ -14,21 +14,19 @@ import numpy as np
 
 from ...errors import ArgumentError, DataError
 from ...errors.arguments import called_by_name, listed, meant, shown, wanted
-from ...errors.warning import warn
 from ..columns import LABELS, is_data_frame
 from ..dataset import Dataset
 from ..encoded import encoded
-from ..labels import classes_of, label_array, numbered
+from ..labels import ClassValue, classes_of, label_array, numbered
 from ..reader import opened
 from ..subset import check_numbers, permutation, stratified
-from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn, TextColumn
-from .frame import Frame, TableColumn, from_data_frame, from_text, joined
+from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn
+from .frame import Frame, from_data_frame, from_text, joined
+from .oddities import counting, may_be_label, warn_of_leaks, warn_of_outliers, warn_of_twins
 from .text import read_text
 
 _LIMIT = 2**32  # bytes of text
-REPEATED = 10  # rows for each distinct value of a column whose values may tell the label, on average
-_NAMELESS = re.compile(r"(Unnamed: \d+)?")  # name of a column without a heading, as pandas writes an index
-FAR = 1e4  # distances between the quartiles from which on a number is an outlier
+_TITLES = 10  # most rows of titles above the names of the columns that a message knows
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
@@ -99,7 +97,7 @@ def table(
     learnt = _check_names(frame, targets or ([] if label is None else [label]), label is not None, drop, category)
     dropped = tuple(drop) if encoding is None else encoding.dropped
     if encoding is None:
-        dropped += _counting(frame.without([*learnt, *drop]))
+        dropped += counting(frame.without([*learnt, *drop]))
     tested = None if test is None else read_frame(test)
     y = targets_of(frame, targets) if targets else label_of(frame, learnt[0])
     if encoding is None and not targets:
@@ -113,19 +111,24 @@ def table(
         what = "targets" if targets else "label"
         others = f" once {listed(dropped)} is left out" if dropped else ""
         raise DataError(f"{frame.source}: has no column but the {what} {listed(learnt)}{others}")
+    is_known = encoding is not None
     if encoding is None:
         encoding = TableEncoding.fit(features.take(train), label or "", dropped, category)
         if not targets:
-            _warn_of_leaks(features.take(train), y[train])
-        _warn_of_twins(frame, learnt, encoding)
-        _warn_of_outliers(frame.take(train), (*targets, *encoding.columns))
+            warn_of_leaks(features.take(train), y[train])
+        warn_of_twins(frame, learnt, encoding)
+        warn_of_outliers(frame.take(train), (*targets, *encoding.columns))
         encoding = replace(encoding, targets=tuple(map(_target, targets, y[train].T)) if targets else ())
-    classes = () if targets else classes_of(y[train])
+    classes = () if targets else classes_of(y if is_known else y[train])
     x = encoding.apply(features)
     test_x, test_y = (x, y) if whole else (x[held], y[held])
     if tested is not None:
         test_x = encoding.apply(tested)
         test_y = learnt_of(tested, learnt, bool(targets))
+    if classes:
+        _check_known(frame, learnt[0], np.concatenate([valid, held]), y, classes)
+        if tested is not None and test_y is not None:
+            _check_known(tested, learnt[0], np.arange(tested.rows), test_y, classes)
     name = frame.source if len(frame.source) < 60 else Path(frame.source).name
     given = (y[train], test_y, y[valid])
     if targets:
@@ -231,13 +234,39 @@ def _check_classes(source: str, name: str, labels: np.ndarray) -> None:
         )
 
 
+def _check_known(frame: Frame, name: str, rows: np.ndarray, labels: np.ndarray, classes: Sequence[ClassValue]) -> None:
+    """Raise `DataError` with the first of these rows whose label no training row has.
+
+    labels : (rows,) labels of the whole frame; those of another type than the classes are left to `numbered`.
+    """
+    unknown = rows[~np.isin(labels[rows], np.asarray(classes))]
+    if len(unknown) and (labels.dtype.kind == "U") == isinstance(classes[0], str):
+        kinds = len(np.unique(labels))
+        why = f"; the {len(classes)} labels of the training rows are {listed(classes)}"
+        if 2 * kinds > frame.rows > len(rows):
+            why = f": {frame.rows} rows have {kinds} labels, where each label wants several rows to learn from"
+        raise DataError(
+            f"{frame.place(int(unknown.min()), name)}: no training row has the label "
+            f"{shown(labels[unknown.min()].item())}{why}"
+        )
+
+
+def _below(frame: Frame, name: str) -> str:
+    """Hint for the name of a column that stands in one of the first rows instead of the first line, or ""."""
+    for row in range(min(frame.rows, _TITLES)):
+        cells = [cell for column in frame.columns.values() for cell in re.split("[;,|\t]", column.texts[row] or "")]
+        if frame.lines is not None and name in [cell.strip(' "') for cell in cells]:
+            return f": it stands in line {frame.lines[row]}; take out what stands above the names of the columns."
+    return ""
+
+
 def _check_names(
     frame: Frame, learnt: list[str], has_label: bool, drop: Sequence[str], category: Sequence[str]
 ) -> list[str]:
     """Names of the label or the targets, after a check that all names are columns."""
     if not learnt:
         meaning = [name for name in frame.names if name.lower() in LABELS]
-        likely = [name for name in (*meaning, *frame.names[::-1]) if _may_be_label(frame.columns[name])]
+        likely = [name for name in (*meaning, *frame.names[::-1]) if may_be_label(frame.columns[name])]
         hint = f"; perhaps {shown(likely[0])}" if likely else ""
         raise DataError(
             f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}. The "
@@ -247,13 +276,14 @@ def _check_names(
     for what, names in ((learns, learnt), ("drop", drop), ("category", category)):
         for name in names:
             if name not in frame.columns:
-                near = meant(name, frame.names) or "."
+                near = _below(frame, name) or meant(name, frame.names) or "."
                 several = [each.strip() for each in str(name).split(",")]
                 if len(several) > 1 and what != "label" and all(each in frame.columns for each in several):
                     options = " ".join(f"--{what} {quote(each)}" for each in several)
                     near = f": several are {options}, in Python {what}={several}."
+                role = {"drop": "to leave out", "category": "of categories"}.get(what, f"for the {what}")
                 raise DataError(
-                    f"{frame.source}: {what} names {shown(name)}, which is no column{near} The columns are "
+                    f"{frame.source}: there is no column {shown(name)} {role}{near} The columns are "
                     f"{listed(frame.names)}"
                 )
     for what, names in ((learns, learnt), ("category", category)):
@@ -264,71 +294,6 @@ def _check_names(
     if twice := [name for name in learnt if learnt.count(name) > 1]:
         raise DataError(f"{frame.source}: the target {shown(twice[0])} is named twice")
     return learnt
-
-
-def _warn_of_leaks(features: Frame, labels: np.ndarray) -> None:
-    """Warn of columns that alone tell the label of every training row: by values that repeat, or by their gaps."""
-    for column in features.columns.values():
-        values = np.array(["" if text is None else f" {text}" for text in column.texts])
-        groups = values if len(np.unique(values)) <= len(values) / REPEATED else column.missing
-        kinds = len(np.unique(groups))
-        pairs = {(group, label) for group, label in zip(groups.tolist(), labels.tolist(), strict=True)}
-        if len(pairs) == kinds > 1 and len(labels) >= FEW_ROWS and len(np.unique(labels)) > 1:
-            warn(
-                f"{features.source}: column {shown(column.name)} alone determines the label of every training row: if "
-                f"it is known only after the label, leave it out, --drop {quote(column.name)}, in Python drop=[...]"
-            )
-
-
-def _warn_of_twins(frame: Frame, learnt: Sequence[str], encoding: TableEncoding) -> None:
-    """Warn of labels and categories that differ only in capitals or spaces, such as "yes" and "Yes"."""
-    texts = [each.name for each in encoding.columns if isinstance(each, TextColumn)]
-    for name in texts if encoding.targets else [*learnt, *texts]:
-        groups: dict[str, set[str]] = {}
-        for text in frame.columns[name].texts:
-            if text is not None:
-                groups.setdefault("".join(text.split()).casefold(), set()).add(text)
-        if twins := [sorted(group) for group in groups.values() if len(group) > 1]:
-            warn(
-                f"{frame.source}: values of {shown(name)} differ only in capitals or spaces, and count as different: "
-                f"{listed(map(repr, twins[0]))}"
-            )
-
-
-def _warn_of_outliers(frame: Frame, columns: Sequence[Any]) -> None:
-    """Warn of numbers so far from the others that these are all alike once they are divided by the deviation."""
-    for name in (each if isinstance(each, str) else each.name for each in columns if not isinstance(each, TextColumn)):
-        numbers = frame.columns[name].numbers
-        low, high = np.nanquantile(numbers, (0.25, 0.75))
-        far = np.maximum(low - numbers, numbers - high) > FAR * (high - low)
-        if high > low and far.any():
-            row = int(np.argmax(far))
-            warn(
-                f"{frame.place(row, name)}: {shown(frame.columns[name].texts[row])} is far from the others, half of "
-                f"which lie from {low:.4g} to {high:.4g}: mend the cell, or leave the row out"
-            )
-
-
-def _may_be_label(column: TableColumn) -> bool:
-    return not _is_index(column) and not column.missing.all()
-
-
-def _is_index(column: TableColumn) -> bool:
-    """True if a column numbers its rows, or has no name and a whole number of its own in each row: the index of rows
-    that were chosen from a table.
-    """
-    numbers = column.numbers
-    is_nameless = _NAMELESS.fullmatch(column.name) is not None and bool((numbers == np.floor(numbers)).all())
-    is_index = is_nameless and len(np.unique(numbers)) == len(numbers)
-    return len(numbers) > 2 and (is_index or bool((np.diff(numbers) == 1).all()))
-
-
-def _counting(frame: Frame) -> tuple[str, ...]:
-    """Names of columns that only number the rows, with a warning that they are left out."""
-    found = tuple(name for name, column in frame.columns.items() if _is_index(column))
-    if found:
-        warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out")
-    return found
 
 
 def _limited(train: np.ndarray, limit: int, seed: int) -> np.ndarray:

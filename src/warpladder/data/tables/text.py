@@ -20,6 +20,9 @@ _LONGEST_LINE = 2**20
 #: Pattern of a number in a table.
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1f]")
+_SEP = re.compile(rb'"?sep=[,;|\t]?"?', re.IGNORECASE)  # line above a table that tells Excel its separator
+_MOST_TITLES = 10  # most rows above the names of the columns that a message takes for titles
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)", re.DOTALL)
 
@@ -95,9 +98,19 @@ def read_text(reader: Reader) -> Text:
         reader.fail("is empty where a CSV table is wanted")
     kind = looks_like(head)
     is_text = kind == "plain text" or (kind == "JSON text" and not _JSON.match(head)) or kind.startswith("unknown")
-    if b"\0" in head or not is_text:
+    if not is_text or (b"\0" in head and _CONTROL.search(head)):
         reader.fail(f"looks like {kind} where a CSV table is wanted")
+    if (at := bytes(content).find(b"\0")) >= 0:
+        if 4 * head.count(b"\0") > len(head):
+            reader.fail("looks like text in UTF-16 (save it as UTF-8) where a CSV table is wanted")
+        line = len(_LINE_END.findall(bytes(content[:at]))) + 1
+        reader.fail(f"line {line} holds a NUL byte, as no text does: the file is damaged or no table, write it again")
     first = _first_line(reader, content)
+    if _SEP.fullmatch(first):
+        reader.fail(
+            f"line {_line(content, 0)}, {shown(first.decode())}, is a note for Excel: take it out, so that the first "
+            "line names the columns"
+        )
     try:
         line = first.decode("utf-8")
         cells = next(csv.reader([line], delimiter=(separator := _separator(line))))
@@ -147,9 +160,13 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int, separa
     """Raise `DataError` with the line of a row that pyarrow could not read."""
     if found := _ROW.search(reason):
         row, wanted, cells = map(int, found.groups())
-        if '"' not in reason.partition("columns, got")[2]:
+        found_row = reason.partition("columns, got")[2].partition(":")[2]
+        names = [cell.strip(' "') for cell in found_row.split(separator)]
+        is_heading = cells > wanted and 1 < row <= _MOST_TITLES and not any(map(NUMBER.fullmatch, names))
+        if '"' not in found_row or is_heading:
             line = _line(content, row - 1) if row else 1
-            reader.fail(f"line {line} has {cells} cells where the lines before it have {wanted}")
+            todo = ": if it names the columns, take out what stands above it" if is_heading else ""
+            reader.fail(f"line {line} has {cells} cells where the lines before it have {wanted}{todo}")
         reader.fail(f"row {row} has {cells} cells where {wanted} are wanted: a quote may lack its end")
     if "invalid UTF8" in reason:
         for number, text in enumerate(_LINE_END.split(bytes(content)), 1):
