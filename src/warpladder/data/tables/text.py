@@ -21,7 +21,7 @@ _LONGEST_LINE = 2**20
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1f]")
-_SEP = re.compile(rb'"?sep=[,;|\t]?"?', re.IGNORECASE)  # line above a table that tells Excel its separator
+_SEP = re.compile(rb'"?sep=[,;|\t]?"?', re.IGNORECASE)  # line for Excel above a table
 _MOST_TITLES = 10  # most rows above the names of the columns that a message takes for titles
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)", re.DOTALL)
@@ -103,8 +103,8 @@ def read_text(reader: Reader) -> Text:
     if (at := bytes(content).find(b"\0")) >= 0:
         if 4 * head.count(b"\0") > len(head):
             reader.fail("looks like text in UTF-16 (save it as UTF-8) where a CSV table is wanted")
-        line = len(_LINE_END.findall(bytes(content[:at]))) + 1
-        reader.fail(f"line {line} holds a NUL byte, as no text does: the file is damaged or no table, write it again")
+        number = len(_LINE_END.findall(bytes(content[:at]))) + 1
+        reader.fail(f"line {number} holds a NUL byte, as no text does: the file is damaged or no table, write it again")
     first = _first_line(reader, content)
     if _SEP.fullmatch(first):
         reader.fail(
