@@ -74,8 +74,12 @@ def test_several_kernels_and_templates(run: Run, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(
         "__global__ void a() { extern __shared__ int s[]; }\ntemplate <int N> __global__ void b(int n) {}\n"
     )
-    code, out, _ = run("k.cu")
-    assert code == 0
+    code, out, err = run("k.cu")
+    assert code == 2
+    assert (
+        err == "warpladder: k.cu: nothing was checked: a launch is missing, see above; --list alone lists the kernels\n"
+    )
+    assert run("k.cu", "--list") == (0, out, "")
     assert "has 2 kernels" in out
     assert "  a()\n  b<int N>, a template: --kernel 'b<...>' names an instance\n" in out
     assert "warpladder check k.cu --kernel a --grid 1 --block 256 --shared 1024\n" in out

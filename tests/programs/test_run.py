@@ -291,6 +291,7 @@ def test_a_correct_program_passes_the_check(programs):
         ('#include "mine.h"\nint main() { mine(); }', r"program.cu:1: there is no header mine.h; -I names its folder"),
         ("int main() {\n nothing(); }", r"program.cu:2: 'nothing' was not declared"),
         ("int other(); int main() { return other(); }", "calls other"),
+        ("__global__ void k() {}\n", r"no file of the program has a main\(\): .* are checked by warpladder check FILE.cu"),
         ("#include <cooperative_groups.h>\n__global__ void k() {\nauto block = cooperative_groups::this_thread_block();\n"
          "cooperative_groups::tiled_partition<64>(block).sync(); }\nint main() { k<<<1, 64>>>(); }",
          "kernel k: a tile of more than 32 threads at program.cu:4"),

@@ -169,6 +169,8 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a grid of four axes": (["check", "ok.cu", "--grid", "1,1,1,1", "--block", "32", "--arg", "a=9"], "grid of kernel k wants one to three numbers, got 4"),
     "a GPU mistyped": (["metrics", "ok.cu", "--grid", "1", "--block", "32", "--arg", "a=9", "--gpu", "H1000"], "no GPU 'H1000': did you mean 'H100'?"),
     "a new file without its kind": (["new", "linear.forward"], "write 'kernel' before the operation, got 'linear.forward'"),
+    "a new file of nothing": (["new"], "name the operation, as warpladder new kernel linear.forward: there are linear, "),
+    "a new kernel of nothing": (["new", "kernel"], "name the operation, as warpladder new kernel linear.forward: there"),
     "arrays of another shape": ([*PREDICT, "narrow.npy"], "narrow.npy: x has shape (3, 4), net 'mlp10' takes"),
 }  # fmt: skip
 
@@ -303,7 +305,7 @@ def test_a_byte_order_mark_is_no_mistake(
             path.write_bytes(b"\xef\xbb\xbf" + content)
         plain = (main([*PREDICT, "ok.csv"]), capsys.readouterr())
         assert (main([*PREDICT, "marked.csv"]), capsys.readouterr()) == plain
-        assert main(["check", "marked.cu"]) == 0 and "k(float* a)" in capsys.readouterr().out
+        assert main(["check", "--list", "marked.cu"]) == 0 and "k(float* a)" in capsys.readouterr().out
     finally:
         for path in marked:
             path.unlink()

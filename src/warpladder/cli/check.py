@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from ..errors import KernelError
 from .faults import count, show
-from .kernels import has_main, listed
+from .kernels import has_main, listed, unlaunched
 from .metrics import ended_early, show_counts, tables
 from .shared.console import console
 from .shared.json_errors import json_errors
@@ -65,8 +65,8 @@ def check(
     """Check the kernels in FILE for races, missing barriers and bad memory accesses, without a GPU.
 
     FILE is a .cu file, or a .toml file that describes launches of one. Without a launch, a program with a main() is run
-    and all its launches are checked; for another file the kernels are listed. Returns 0 if no fault was found, 1 for
-    a fault, 2 if the file or a kernel could not be checked, 130 after Ctrl-C.
+    and all its launches are checked; for another file the kernels are listed, with commands that check them. Returns 0
+    if no fault was found, 1 for a fault, 2 if the file or a kernel was not checked, 130 after Ctrl-C.
 
     \b
     Examples:
@@ -88,6 +88,8 @@ def check(
                 except KernelError as error:
                     wrong = f"{error}; its kernels, listed here, can be checked without main()"
             wrong = _listed(file, as_json, is_toml, wrong)
+            if not (wrong or is_list or as_json or is_toml):
+                wrong = unlaunched(file, "checked")
         modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
         outcome = _checked(description, modes, orders, seed, timeout) if description else None
     if outcome is None:

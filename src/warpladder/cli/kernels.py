@@ -91,6 +91,11 @@ def listed(file: Path, as_json: bool, verb: str = "check", is_toml: bool = False
     return wrong
 
 
+def unlaunched(file: Path, done: str) -> str:
+    """Error of a command without a launch, for a file without a program. done : what the command would have done."""
+    return f"{file}: nothing was {done}: a launch is missing, see above; --list alone lists the kernels"
+
+
 def _show_faults(refused: Mapping[str, str], errors: Mapping[str, str], lost: list[str]) -> None:
     """Show why some kernels cannot be checked, and the headers that were left out."""
     for why in refused.values():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import KernelError
-from .kernels import has_main, listed
+from .kernels import has_main, listed, unlaunched
 from .shared.console import console
 from .shared.files import check_place, write
 from .shared.json_errors import json_errors
@@ -70,7 +70,7 @@ def metrics(
         description = described(file, requested, context)
         runs = description is None and not (is_list or as_json) and has_main(file)
         if description is None and not runs:
-            wrong = listed(file, as_json, "metrics")
+            wrong = listed(file, as_json, "metrics") or ("" if is_list or as_json else unlaunched(file, "counted"))
     if description is None and not runs:
         if wrong:
             raise KernelError(wrong)

@@ -19,9 +19,17 @@ def _only_kernel(context: click.Context, parameter: click.Parameter, kind: str) 
     return kind
 
 
+def _is_named(context: click.Context, parameter: click.Parameter, op: str) -> str:
+    from ..ops.own.roles import operations
+
+    if not op:
+        raise click.UsageError(f"name the operation, as warpladder new kernel linear.forward: {operations()}", context)
+    return op
+
+
 @click.command()
-@click.argument("kind", metavar="kernel", callback=_only_kernel)
-@click.argument("op", metavar="OP")
+@click.argument("kind", metavar="kernel", default="kernel", callback=_only_kernel)
+@click.argument("op", metavar="OP", default="", callback=_is_named)
 @out_option("FILE.cu", "Where it goes; linear_forward.cu for linear.forward if not given.")
 @overwrite_option
 def new(kind: str, op: str, out: Path | None, overwrite: bool) -> None:

@@ -113,6 +113,11 @@ def first_error(messages: str, path: Path) -> str:
         where = f", at {places[-2]} and {places[-1]}" if len(places) > 1 else ""
         return f"{path} defines {twice['name']} twice{where}: name the files of one program only"
     missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
+    if missing and missing["name"] == "main":
+        return (
+            "no file of the program has a main(): name the file with it too; kernels without a program are checked by "
+            "warpladder check FILE.cu"
+        )
     if missing:
         return f"{path} calls {missing['name']}, which is in none of the files: name the file with it too"
     lines = [line for line in messages.splitlines() if line.strip()]

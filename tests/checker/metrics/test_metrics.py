@@ -162,6 +162,13 @@ class TestByHand:
         assert "To run main() and count the launches" in run("metrics", "--list", str(file))[1]
         file.write_text(text.replace("BYTES", "512"))
         assert run("metrics", str(file))[0] == 1
+        file.write_text(text.partition("int main")[0])
+        code, out, err = run("metrics", str(file))
+        assert (code, run("metrics", "--list", str(file))) == (2, (0, out, "")) and "k(int* x)" in out
+        assert (
+            err
+            == f"warpladder: {file}: nothing was counted: a launch is missing, see above; --list alone lists the kernels\n"
+        )
 
 
 def test_instructions_are_counted_by_their_width() -> None:
