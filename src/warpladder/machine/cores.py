@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from ..errors import DeviceError
@@ -52,15 +53,20 @@ def _bind(chosen: set[int]) -> None:
 
 def quota() -> float:
     """CPU quota in cores of this process's cgroups, the smallest of `cpu.max` or `cpu.cfs_quota_us`; infinite
-    without one.
+    without one. It is read once in a process.
     """
-    return min((_limit(folder) for folder in _cgroups()), default=math.inf)
+    return _quota(CGROUP, CGROUPS_OF_PROCESS)
 
 
-def _cgroups() -> Iterator[Path]:
+@cache
+def _quota(root: Path, groups: Path) -> float:
+    return min((_limit(folder) for folder in _cgroups(root, groups)), default=math.inf)
+
+
+def _cgroups(top: Path, groups: Path) -> Iterator[Path]:
     """Folders of this process's visible cgroups, innermost first. In a container its own cgroup is often the root."""
     try:
-        lines = CGROUPS_OF_PROCESS.read_text(encoding="utf-8").splitlines()
+        lines = groups.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         lines = []
     # In a container its own cgroup is mounted at the root; outside it has another name.
@@ -69,7 +75,7 @@ def _cgroups() -> Iterator[Path]:
         controllers, _, path = rest.partition(":")
         if controllers and "cpu" not in controllers.split(","):
             continue
-        for root in (CGROUP / "cpu", CGROUP / "cpu,cpuacct") if controllers else (CGROUP, CGROUP / "unified"):
+        for root in (top / "cpu", top / "cpu,cpuacct") if controllers else (top, top / "unified"):
             inside = root / path.lstrip("/")
             yield from (folder for folder in (inside, *inside.parents) if folder.is_relative_to(root))
 

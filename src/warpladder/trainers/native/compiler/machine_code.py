@@ -83,9 +83,14 @@ def store(function: CompiledFunction) -> None:
         _compiled(function)
 
 
+def is_loaded(function: CompiledFunction) -> bool:
+    """True if a function's machine code is in this process."""
+    return function in _loaded
+
+
 def is_stored(function: CompiledFunction) -> bool:
-    """True if a function need not be compiled early: it is loaded or in the cache folder, or there is no folder."""
-    return function in _loaded or cache_folder() is None or _stored(function) is not None
+    """True if a function need not be compiled early: it is in the cache folder, or there is no folder."""
+    return cache_folder() is None or _stored(function) is not None
 
 
 def _stored(function: CompiledFunction) -> MachineCode | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ....machine.facts import cores
 from ....ops.jit.cache import is_known
-from .machine_code import CompiledFunction, address, is_stored, store
+from .machine_code import CompiledFunction, address, is_loaded, is_stored, store
 
 PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
 WORTH_IT = 4  # functions to compile for each process that is started
@@ -25,7 +25,7 @@ LONGEST = (
 
 def precompile(functions: Iterable[CompiledFunction]) -> None:
     """Compile missing functions in several processes; `address` compiles those whose process failed."""
-    wanted = list(dict.fromkeys(functions))
+    wanted = [function for function in dict.fromkeys(functions) if not is_loaded(function)]
     most = min(PROCESSES, cores() - 1, len(wanted) // WORTH_IT)
     if most < 1:
         return
