@@ -315,12 +315,16 @@ class CaseMaker:
         return PROMISE * step.loss / descent if descent > 0 else 0.0
 
     def with_slots(self, step: ReferenceStep) -> ReferenceStep:
-        """Step with random slots in its state, drawn tensor by tensor."""
+        """Step with random slots in its state, drawn tensor by tensor. A tensor whose gradient is 0 has slots as large
+        as all gradients would give it: a step that zero gradients leave out shows.
+        """
+        size = float(np.sqrt(np.mean(np.square(step.gradient)))) or 1.0
         out = {name: np.zeros(self.net.param_count, self.precision.element) for name in self.config.optimizer.slots}
         params, gradient = step.params, step.gradient
         for place in param_slices(self.net) if out else ():
             here = slice(place.start, place.stop)
-            for name, values in self.config.optimizer.drawn(self.rng, params[here], gradient[here]).items():
+            seen = gradient[here] if np.any(gradient[here]) else np.full(place.shape, size).ravel()
+            for name, values in self.config.optimizer.drawn(self.rng, params[here], seen).items():
                 out[name][here] = values
         return replace(step, state=step.state.but(slots=out))
 

@@ -25,7 +25,7 @@ from .extremes import make_extremes
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
 from .normalised.whole_batches import cancelled_biases, rest_of
-from .places import LEAST_SHARE, in_epoch
+from .places import LEAST_SHARE, in_epoch, rests, same_batch
 from .pools import make_pools
 from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
@@ -65,11 +65,6 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def same_batch(order: Order, other: Order, batch: int) -> bool:
-    """True if the first batches of both orders have equal samples."""
-    return set(order.indices(0, batch)) == set(other.indices(0, batch))
-
-
 def ends_on_grid(net: Net) -> bool:
     """True if exact data leave few different numbers to be squared: only layers with kinks follow the last sum.
 
@@ -78,11 +73,6 @@ def ends_on_grid(net: Net) -> bool:
     """
     last = max((place.layer for place in param_slices(net)), default=-1)
     return isinstance(net.loss, ElementLoss) and any(switches(layer) for layer in net.layers[last + 1 :])
-
-
-def _weighted(data: Dataset | None) -> bool:
-    """True if the data set of a proof has weights of samples, so that its cases have weights too."""
-    return data is not None and data.train_weight is not None
 
 
 class Cases:
@@ -101,7 +91,8 @@ class Cases:
     sized : exactly as many samples as the data set has, if `far` has more, in the order of an epoch of the run: a
         random step, and the last one; or None.
     pools : float32 samples and random bytes with known outputs at the state `predicted`.
-    source, screened : source of unchanged samples, and all sources of samples that need screening.
+    source, screened, clear : source of unchanged samples, all sources of samples that need screening, and those of
+        bytes and of floats that need little.
     name : name of the real data set, or "".
     seconds : time to make the cases.
 
@@ -122,7 +113,9 @@ class Cases:
     ) -> None:  # fmt: skip
         began = time.perf_counter()
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
-        make, outputs = CaseMaker(net, config, rng, precision, _weighted(data)), outputs_of(net, data)
+        weighted = data is not None and data.train_weight is not None
+        self.maker = make = CaseMaker(net, config, rng, precision, weighted)
+        outputs = outputs_of(net, data)
         self.batch = b = config.batch_size or FULL
         self.name = "" if data is None else data.name
         part, rest = rest_of(net, b, (b * 3 // 5 | 1) if b > 2 else b - 1), rest_of(net, b, 1)
@@ -161,9 +154,8 @@ class Cases:
         self.far = make.case("far", far, long, steps=self._last_steps(far))
         is_known = data is None or far.n == len(data.train_x) or net.normalizes
         self.sized = None if is_known else self._sized(make, len(data.train_x), long)  # type: ignore[union-attr]
-        self.single = None if net.normalizes else self._single(make, floats)
-        self.source, self.screened = bytes_like, screened
-        self.maker = make
+        self.single = None if net.normalizes else self._one_step("single", self._order(1), floats, 0)
+        self.source, self.screened, self.clear = bytes_like, screened, (exact, floats)
         self.predicted, self.pools = make_pools(make, (noise, bytes_like), 2 * b + 3)
         self.seconds = time.perf_counter() - began
 
@@ -175,10 +167,10 @@ class Cases:
         order = Order(config.seed % 2**32, epoch, n, config.shuffle)
         return make.case("sized", order, sources, steps=sorted({drawn, steps - 1}))
 
-    def _single(self, make: CaseMaker, sources: Sequence[SampleSource]) -> ReferenceCase | None:
-        """Case of a data set of one sample; None if no sample can judge a trainer."""
+    def _one_step(self, name: str, order: Order, sources: Sequence[SampleSource], step: int) -> ReferenceCase | None:
+        """Case of one step; None if no samples can judge a trainer."""
         try:
-            return make.case("single", self._order(1), sources)
+            return self.maker.case(name, order, sources, steps=[step])
         except NoReferenceStep:
             return None
 
@@ -243,6 +235,20 @@ class Cases:
         """History of more than a hundred steps with their true losses and last weights, made at first use."""
         with one_thread():
             return make_history(self.maker, self.source)
+
+    @cached_property
+    def rests(self) -> tuple[ReferenceCase, ...]:
+        """Cases of an epoch whose last batch has another size than those of the other cases; made at first use."""
+        config, b = self.config, self.batch
+        if config.batch_size is None or config.drop_last or self.net.normalizes:
+            return ()
+        seen = {step.size for case in self for step in case.steps}
+        with one_thread():
+            found = (
+                self._one_step("rest", self._order(b + size), self.clear[number % 2], 1)
+                for number, size in enumerate(rests(b, seen, self.rng))
+            )
+            return tuple(case for case in found if case is not None)
 
     @cached_property
     def extremes(self) -> tuple[ReferenceCase, ...]:

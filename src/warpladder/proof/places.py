@@ -1,5 +1,5 @@
 """`Places`: inputs of random masks besides the layer, the epoch's key and positions in its order; `Moments`: numbers
-of updates before a case of a proof.
+of updates before a case of a proof; `rests`: sizes of last batches.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ EARLY = 50  # updates of a run in which Adam's corrections are large
 AT_WRAP, WRAPS = 4, 2**16  # case that begins where a count in 8, 15 or 16 bits begins again
 LONG = 10_000  # updates of a run with a constant rate, usually
 LATEST = 2**24  # updates made before a case with a constant rate, at most
+UNROLLED = 4  # samples that loops take at once: last batches have each remainder of it
+FEW_RESTS, NEAR = 5, 256  # sizes of last batches that are all tried; batch up to which one that lacks a sample is
 LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may leave
 
 
@@ -56,6 +58,26 @@ def _unmix32(x: int) -> int:
     x = (x ^ (x >> 16)) * pow(0x846CA68B, -1, 2**32) % 2**32
     x = (x ^ (x >> 15) ^ (x >> 30)) * pow(0x7FEB352D, -1, 2**32) % 2**32
     return x ^ (x >> 16)
+
+
+def same_batch(order: Order, other: Order, batch: int) -> bool:
+    """True if the first batches of both orders have equal samples."""
+    return set(order.indices(0, batch)) == set(other.indices(0, batch))
+
+
+def rests(batch: int, seen: set[int], rng: np.random.Generator) -> list[int]:
+    """Sizes of last batches, but those `seen`: all if they are few; else one of each remainder of UNROLLED, drawn by
+    its logarithm, and the one that lacks a sample.
+    """
+    left = [size for size in range(1, batch) if size not in seen]
+    if len(left) <= FEW_RESTS:
+        return left
+    sizes = {batch - 1} if batch <= NEAR else set[int]()
+    for remainder in {size % UNROLLED for size in left} - {size % UNROLLED for size in sizes}:
+        alike = [size for size in left if size % UNROLLED == remainder]
+        weights = 1 / np.array(alike)
+        sizes.add(int(rng.choice(alike, p=weights / weights.sum())))
+    return sorted(sizes - seen)
 
 
 class Moments:

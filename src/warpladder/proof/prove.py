@@ -67,6 +67,11 @@ def prove(context: ProofContext) -> None:
     check_more_predictions(context, own, cases.stored)
     check_history(context, cases.history)
     check_extremes(context, own)
+    if cases.rests:
+        config = cases.strong(case.steps[0] for case in cases.rests)
+        trainer = strong if config == cases.strongest else context.make(config, cases.rests[0].steps[0].state)
+        for case in cases.rests:
+            check_case(context, trainer, case)
     check_non_finite(context, own, cases.floats)
 
     after = [_checksum(case.dataset) for case in cases]

@@ -12,9 +12,9 @@ from ..data.order import Order
 from ..nets.params import buffer_views, views
 from ..trainers.base import State, StepLog
 from .bounds import output_bound, output_scale, update_bounds
-from .cases import same_batch
 from .context import GuardedTrainer, ProofContext, pairs, spoil
 from .normalised.whole_batches import drawn_buffers
+from .places import same_batch
 from .reference_cases import ReferenceCase
 
 WORN = 256  # rounds of calls, at most, after which a step must still give the same bits
