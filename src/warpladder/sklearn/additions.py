@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,10 @@ class Additions:
     initial: str | None = None
     solver: str
     alpha: float
+    max_iter: int
+    learning_rate_init: float
     learning_rate: str
+    coefs_: list[np.ndarray]
     _random_state: np.random.RandomState
     _raw: tuple[np.ndarray, np.ndarray] | None = None
     _best_raw: tuple[np.ndarray, np.ndarray] | None = None
@@ -47,14 +51,30 @@ class Additions:
         used = {name: getattr(self, name) for name in (*LAYERS, *RATES)}
         return next((f"{name}={value!r}" for name, value in used.items() if value), None)
 
-    def _check_additions(self, incremental: bool) -> None:
-        """Raise `ValueError` if parameters do not go together."""
+    def _check_additions(self, incremental: bool, layer_units: list[int]) -> None:
+        """Raise `ValueError` if parameters do not go together, or not with the weights from which the fit goes on."""
+        self._check_weights(layer_units)
         if self.weight_decay and self.solver != "adam":
             raise ValueError(f"weight_decay={self.weight_decay} makes solver='adam' AdamW: {self.solver!r} has none")
         if self.schedule and self.solver == "sgd" and self.learning_rate != "constant":
             raise ValueError(f"schedule takes the place of learning_rate={self.learning_rate!r}: give one of them")
         if self.schedule and incremental:
             raise ValueError("schedule has max_iter epochs from the first to the last, which partial_fit does not know")
+        if self.schedule and (warmup := self._schedule().warmup) > self.max_iter:
+            warnings.warn(
+                f"the warm-up of {warmup:g} epochs is longer than max_iter={self.max_iter}: the learning rate never "
+                f"comes to {self.learning_rate_init:g}",
+                stacklevel=5,
+            )
+
+    def _check_weights(self, layer_units: list[int]) -> None:
+        """Raise `ValueError` if the weights from which a fit goes on have not these widths, features to outputs."""
+        widths = [*map(len, self.coefs_), self.coefs_[-1].shape[1]]
+        if widths != list(layer_units):
+            raise ValueError(
+                f"the fit before has widths {widths}, features to outputs, this one wants {list(layer_units)}: keep "
+                "hidden_layer_sizes and the targets as they were, or fit anew, without warm_start and partial_fit"
+            )
 
     def _draw(self, rule: str, layer_units: list[int], dtype: Any) -> None:
         """Draw initial `coefs_` and `intercepts_` by a rule, in place of scikit-learn's."""

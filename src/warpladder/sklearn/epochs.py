@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ class Fit:
         if held is not None:
             model.validation_loss_curve_ = []
         weights, buffers = model._weights(net)
-        slots, updates, rate = {}, 0, model.learning_rate_init
-        if incremental and hasattr(model, "_slots"):
+        slots, updates, rate = {}, 0, float(model.learning_rate_init)
+        if incremental and hasattr(model, "_slots") and _fits(model._slots, net):
             slots, updates, rate = model._slots, model._updates, model._rate
         self.loss_factor, self.gradient_factor = model._factors()
         self.rate = rate
@@ -172,6 +173,11 @@ class Fit:
             print(f"{message} Stopping.")
         self.stopped = True
         return rate
+
+
+def _fits(slots: Mapping[str, np.ndarray], net: Net) -> bool:
+    """True if an optimizer's slots (param_count,) are those of this net: it lost or got normalisations otherwise."""
+    return all(slot.size == net.param_count for slot in slots.values())
 
 
 def _narrow(x: np.ndarray, net: Net) -> np.ndarray:

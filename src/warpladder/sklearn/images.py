@@ -166,6 +166,12 @@ class CNNClassifier(MLPClassifier):
         self.coefs_, self.intercepts_ = self._arrays(net, initial(net, seed, self.initial), initial_buffers(net))
         self._best_coefs, self._best_intercepts = ([a.copy() for a in each] for each in (self.coefs_, self.intercepts_))
 
+    def _check_weights(self, layer_units: list[int]) -> None:
+        if self._net(layer_units) != self.net_:
+            raise ValueError(
+                "the fit before has another net: keep layers as they were, or fit anew, without warm_start"
+            )
+
     def _net(self, units: list[int]) -> Net:
         from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 

@@ -29,9 +29,9 @@ def perceptron(
     dropout, batch_norm : of each hidden layer, after and before its activation.
     """
     layers: list[Layer] = []
-    for width in units[1:-1]:
-        layers += [Linear(out_features=width), *[BatchNorm1d()] * batch_norm, *ACTIVATIONS[activation]]
-        layers += [Dropout(dropout)] * (dropout > 0)
+    for width in map(int, units[1:-1]):
+        layers += [Linear(out_features=width), *[BatchNorm1d()] * bool(batch_norm), *ACTIVATIONS[activation]]
+        layers += [Dropout(float(dropout))] * bool(dropout > 0)
     layers.append(Linear(out_features=units[-1]))
     return Net("mlp", (units[0],), tuple(layers), loss)
 

@@ -138,7 +138,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         from ..nets.params import initial_buffers
         from .network import flat_weights
 
-        if self._raw is not None:
+        if self._raw is not None and len(self._raw[0]) == net.param_count:  # batch_norm may have changed
             return self._raw
         flat = flat_weights(net, self.coefs_, self.intercepts_)
         return flat, initial_buffers(net) if net.normalizes else None
@@ -174,7 +174,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         layer_units, incremental = buffers[-2:]
         sample_weight = self._weighted(y, sample_weight, incremental)
         self.validation_loss_curve_ = None
-        self._check_additions(incremental)
+        self._check_additions(incremental, layer_units)
         self._choose(X, y, sample_weight, layer_units, incremental)
         if self.verbose:
             print(f"Rung {self.rung_}: {self.rung_reason_}")
@@ -304,15 +304,15 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         from ..optimizers import SGD, Adam, AdamW
 
         _, factor = self._factors()  # factor of gradients: it scales steps of SGD, but not of Adam
-        decay = self._penalty_factor / batch / factor
+        rate, decay = float(self.learning_rate_init), float(self._penalty_factor) / batch / factor  # NumPy's too
         if self.solver == "adam":
             return (AdamW if self.weight_decay else Adam)(
-                learning_rate=self.learning_rate_init, betas=(self.beta_1, self.beta_2), eps=self.epsilon / factor,
-                weight_decay=self.weight_decay or decay,
+                learning_rate=rate, betas=(float(self.beta_1), float(self.beta_2)), eps=float(self.epsilon) / factor,
+                weight_decay=float(self.weight_decay) or decay,
             )  # fmt: skip
         nesterov = bool(self.nesterovs_momentum and self.momentum > 0)
         return SGD(
-            learning_rate=self.learning_rate_init * factor, momentum=self.momentum, nesterov=nesterov,
+            learning_rate=rate * factor, momentum=float(self.momentum), nesterov=nesterov,
             weight_decay=decay,
         )  # fmt: skip
 

@@ -119,7 +119,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         from ..nets import HuberLoss, L1Loss, MSELoss
         from .network import perceptron
 
-        known = {"absolute_error": L1Loss(), "huber": HuberLoss(delta=self.delta)}
+        known = {"absolute_error": L1Loss(), "huber": HuberLoss(delta=float(self.delta))}
         return perceptron(units, self.activation, known.get(self.loss, MSELoss()), self.dropout, self.batch_norm)
 
     def _factors(self) -> tuple[float, float]:
