@@ -13,6 +13,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from ..device.emulator import constant_sizes, of_host
 from ..device.emulator.rewrite import bare
 from ..device.emulator.toolchain import (
     ALWAYS,
@@ -36,7 +37,7 @@ from .gpus import EmulatedGpu
 from .reasons import MissingHeader, first_error
 from .rewrite import kernels, program_text
 from .sources import EMULATED, OWN, ProgramFiles, references, whole_header
-from .suspects import WARNINGS, keep
+from .suspects import WARNINGS, keep, variable_length
 
 HERE = Path(__file__).resolve().parent
 #: Flags of the CUDA runtime for programs, by mode.
@@ -185,8 +186,7 @@ def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Itera
     A header that is nowhere is left out, as `sources.absent`, if the program compiles without it.
     """
     flags = _flags(sources, options)
-    if options.mode != "fast":
-        flags = [*(flag for flag in flags if flag != "-w"), *WARNINGS]
+    flags = [*(flag for flag in flags if flag != "-w"), "-Wvla", *(WARNINGS if options.mode != "fast" else ())]
     place = folder() / f"{name}-{os.getpid()}"
     place.mkdir(parents=True, exist_ok=True)
     headers = _headers_made(tuple(_common(sources, options.mode, 100 * options.gpu.major + 10 * options.gpu.minor)))
@@ -199,14 +199,17 @@ def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Itera
                             if sources.uses_cuda(path) else [flag for flag in flags if flag not in _EMULATED])
                 for path, text in named
             ]  # fmt: skip
-            return [job.result() for job in jobs]
+            done = [job.result() for job in jobs]
+        for path in done:
+            if why := variable_length(path.with_suffix(".warnings").read_text(encoding="utf-8"), sources):
+                raise KernelError(why)
+        return done
 
     try:
         try:
             done = objects()
         except MissingHeader as first:
             sources.absent = _absent(sources, flags)
-            flags = [flag for flag in flags if flag != "-w"]  # for the warning in place of the header
             try:
                 done = objects()
             except KernelError:
@@ -261,7 +264,10 @@ def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
     more = '#include "texture_references.h"\n' if references(sources) else ""
     named = []
     for path, source in sources.files.items():
-        text = program_text(launch_macros.expanded(sources.redirected(source, names), macros), str(path), known)
+        text = launch_macros.expanded(sources.redirected(source, names), macros)
+        if sources.uses_cuda(path):
+            text = constant_sizes.counted(of_host.marked(text, texts), str(path))
+        text = program_text(text, str(path), known)
         start = f'#include "program.h"\n{more}{defines}' if source.is_named and sources.uses_cuda(path) else ""
         once = "#pragma once\n" if re.search(r"^[ \t]*#[ \t]*pragma[ \t]+once", text, re.MULTILINE) else ""
         Path(names[path]).write_text(f'{start}{once}#line 1 "{path}"\n{text}', encoding="utf-8")

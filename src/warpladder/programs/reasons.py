@@ -6,6 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
+from ..device.emulator import constant_sizes
+from ..device.emulator.messages import refused
 from ..device.emulator.toolchain import compiler
 from ..errors import KernelError
 
@@ -92,6 +94,8 @@ def _called_from(messages: str) -> str:
 
 def first_error(messages: str, path: Path) -> str:
     """First error of the compiler as one line: file:line: fault."""
+    if constants := constant_sizes.reason(messages):
+        return constants
     for line in messages.splitlines():
         match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
         if match and not re.match("variable or field .* declared void", match["why"]):  # the next one names the type
@@ -103,6 +107,8 @@ def first_error(messages: str, path: Path) -> str:
             place = f"{match['file']}:{match['line']}"
             if Path(match["file"]).is_relative_to(_PACKAGE):
                 place = _called_from(messages) or place
+            if why := refused(match["why"], messages):
+                return f"{place}: {why}"
             driver = _driver_name(messages, place)
             if driver:
                 return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from ..device.declarations import split
 from ..device.emulator.conversions import saturating
+from ..device.emulator.functions import functions
 from ..device.emulator.rewrite import bare, closing, rewritten, tight, without_ptx
 from ..errors import KernelError
 from . import counts, launch_bounds
@@ -47,7 +48,6 @@ _SIZES = re.compile(
 _BUILT_IN = re.compile(r"\b(gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*::)")
 #: Pattern of members of the runtime's structs with such a name.
 _MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim|blockIdx|threadIdx)\b")
-_SCOPE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}|;")
 _ADDRESS = re.compile(
     r"(?:\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|"
     r"(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>\s*\()\s*"
@@ -172,28 +172,6 @@ def device_lines(text: str) -> list[range]:
 
 def _of_emulator(match: re.Match[str]) -> str:
     return {"malloc": "emu_heap", "free": "emu_unheap", "printf": "emu_printf"}.get(match["name"] or "", match[0])
-
-
-def functions(plain: str) -> list[tuple[int, int]]:
-    """Positions (first, last) of functions with a body, at the top level and in namespaces."""
-    found, start, depth, inner = [], 0, 0, 0
-    for match in _SCOPE.finditer(plain):
-        if match[0] == ";":
-            start = match.end() if inner == 0 else start
-        elif match[0] == "}":
-            if inner:
-                inner -= 1
-                if inner == 0:
-                    found.append((start, match.end()))
-            else:
-                depth -= 1
-            start = match.end() if inner == 0 else start
-        elif match["outer"] and inner == 0:
-            depth += 1
-            start = match.end()
-        else:
-            inner += 1
-    return found
 
 
 def _named(text: str) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from ..checker.faults import Problem
+from ..device.emulator.functions import functions
 from ..device.emulator.rewrite import bare, blank, closing
-from .rewrite import functions
 from .sources import ProgramFiles
 
 _VARIABLE = re.compile(

@@ -12,6 +12,7 @@ from pathlib import Path
 from ...errors import KernelError
 from ..declarations import bounds, callee, definition, last_name, readable, scope, templates
 from ..source import KernelSource
+from . import constant_sizes, of_host
 from .conversions import saturating
 from .faulty import without_faulty
 from .rewrite import rewritten, with_headers, without_ptx
@@ -200,7 +201,8 @@ _QUALIFIED = re.compile(r"(?:(?:::\s*)?\bstd\s*|(?<![\w>]))::\s*(?=f(?:max|min)f
 @cache
 def _body(source: KernelSource) -> str:
     """C++ text of a source after the emulator's headers, from which every instance of its kernels is compiled."""
-    return with_headers(without_ptx(rewritten(saturating(_QUALIFIED.sub("", source.text)), str(source.path))))
+    text = constant_sizes.counted(of_host.marked(source.text, (source.text,)), str(source.path))
+    return with_headers(without_ptx(rewritten(saturating(_QUALIFIED.sub("", text)), str(source.path))))
 
 
 @cache

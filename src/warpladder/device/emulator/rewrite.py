@@ -120,7 +120,7 @@ def rewritten(text: str, file: str) -> str:
     for match in _DECLARATION.finditer(plain):
         start = match.start()
         opened = _open(opened, plain[position:start])
-        line, source = _line(text, start, file)
+        line, source = line_of(text, start, file)
         inside = any(opened)
         words = f"{match['before']} {match['declared']}"
         declared = _WORD.sub("", words)
@@ -203,7 +203,7 @@ def _open(opened: list[bool], text: str) -> list[bool]:
     return inner
 
 
-def _line(text: str, position: int, file: str) -> tuple[int, str]:
+def line_of(text: str, position: int, file: str) -> tuple[int, str]:
     """Line and file of a position in a text with #line directives."""
     line, source, start = text.count("\n", 0, position) + 1, file, 0
     for match in re.finditer(r'^#line (\d+) "([^"\n]*)"$', text[:position], re.MULTILINE):

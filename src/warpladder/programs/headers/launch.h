@@ -131,6 +131,7 @@ template <class Call, class... A> void started(const void* kernel, Call call, co
 
 template <class Call, class... P> void start(void (*kernel)(P...), Call call, const char* name, unsigned bounds,
     const Config& config, std::type_identity_t<P>... arguments) {
+    static_assert(takes_parameters<parameter_bytes<P...>()>());
     if constexpr ((is_bitwise<P> || ...)) {
         auto by_address = reinterpret_cast<void (*)(ByAddress<P>...)>(kernel);
         started((const void*)kernel, [by_address](auto... a) { by_address(a...); }, name, bounds, config,
@@ -139,6 +140,7 @@ template <class Call, class... P> void start(void (*kernel)(P...), Call call, co
 }
 template <class Call, class... A> void deduced(Call call, const char* name, unsigned bounds, const Config& config,
     const A&... arguments) {
+    static_assert(takes_parameters<parameter_bytes<A...>()>());
     started(nullptr, call, name, bounds, config, arguments...);
 }
 

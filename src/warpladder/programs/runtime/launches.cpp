@@ -9,14 +9,16 @@
 
 namespace emu {
 
-// Bytes of the shared variables that a kernel itself declares.
-static size_t static_shared(const Layout* layout, const std::string& name) {
+// Bytes of the __shared__ arrays that a kernel declares, and with `reached` of those that its functions have come to.
+static size_t static_shared(const Layout* layout, const std::string& name, bool with_reached = false) {
     size_t bytes = 0;
     std::string plain = name.substr(0, name.find('<'));
     plain = plain.substr(plain.rfind(':') + 1) + "(";
     for (const emu::Place* place = layout ? layout->first : nullptr; place; place = place->next) {
         const char* found = strstr(place->function, plain.c_str());
-        if (found && (found == place->function || !(isalnum(found[-1]) || found[-1] == '_'))) bytes += place->bytes;
+        bool own = found && (found == place->function || !(isalnum(found[-1]) || found[-1] == '_'));
+        if (own || (with_reached && place->reached)) bytes += place->bytes;
+        if (with_reached) place->reached = false;
     }
     return bytes;
 }
@@ -107,6 +109,15 @@ static void overruns(const Request& r) {
                 + std::to_string(beyond) + " bytes after the end of " + described(a)
                 + "; --check names the line and the thread", a.name, {r.config.file, r.config.line}, r.name);
         }
+}
+
+// Arrays of functions, whose sum with the kernel's own nvcc limits too.
+static void shared_of_functions(const Request& r) {
+    size_t bytes = static_shared(r.layout, r.name, true), most = properties().sharedMemPerBlock;
+    if (bytes <= most) return;
+    report("problem", "shared memory", std::string("kernel ") + r.name + ", launched at {0}, has with its functions "
+        + std::to_string(bytes) + " bytes of __shared__ arrays a block, and nvcc takes " + std::to_string(most)
+        + "; more is extern __shared__, its size an argument of the launch", "", {r.config.file, r.config.line}, r.name);
 }
 
 static void note_threads(const Request& r) {
@@ -296,7 +307,7 @@ EMU_EXPORT void emu_start(const Request& r) {
 #endif
     is_launching = true;
     int faults = emu_launch(&launch);
-    overruns(r);
+    overruns(r), shared_of_functions(r);
     launch_queued(r, seen);
     if (launch.effects & 2) host().are_results_read = true, has_printed(r);
     open_memory(false);

@@ -69,6 +69,7 @@ struct Place {
     int line;
     unsigned bytes, element, alignment, offset;  // element: bytes of one, where the variable is an array
     Place* next;
+    mutable bool reached;  // by a thread of the launch; of large ones alone
 };
 struct Layout {
     Place* first;

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "interface.h"
+#include "limits_of_nvcc.h"
 
 namespace emu {
 
 template <auto kernel> struct Call;
 template <class... A, void (*kernel)(A...)> struct Call<kernel> {
+    static_assert(takes_parameters<parameter_bytes<A...>()>());
     // Run the current thread, and as long as the block is calm the threads that begin after it, all on this stack.
     EMU_UNSEEN static void threads(A... arguments) {
         BlockView& block = *current->block;

@@ -29,7 +29,7 @@ inline unsigned add(Place& place) {
 // S is the struct around one variable; each instance of a template has its own.
 template <class S> struct Placed {
     static inline Place place{S::emu_name(), S::emu_function(), S::emu_file(), S::emu_line(), sizeof(S),
-        S::emu_element(), alignof(S), 0, nullptr};
+        S::emu_element(), alignof(S), 0, nullptr, false};
     static inline const unsigned offset = add(place);
 };
 
@@ -38,6 +38,7 @@ template <class S> inline __attribute__((always_inline)) S& shared() {
 #ifdef EMU_CHECK
     return *static_cast<S*>(emu_shared(&Placed<S>::place));
 #else
+    if constexpr (sizeof(S) > 4096) Placed<S>::place.reached = true;
     return *reinterpret_cast<S*>(current->block->shared + Placed<S>::offset);
 #endif
 }

@@ -1,0 +1,158 @@
+"""What nvcc refuses and a C++ compiler takes is one line with its place; what nvcc takes is not refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpladder.device.emulator import constant_sizes, of_host
+from warpladder.device.emulator.toolchain import why_not
+from warpladder.errors import KernelError
+from warpladder.programs.build import ProgramOptions, compile_alone
+from warpladder.programs.gpus import find
+from warpladder.programs.run import run
+from warpladder.programs.sources import collected
+
+needs_compiler = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+#: Programs that nvcc 13.0 refuses, with the line and words of the reason.
+REFUSED = {
+    "__constant__ float t[16385];": "1: with t of 65540 bytes",
+    "__constant__ float t[16000];\nnamespace n { static __constant__ const double u[] = {1, 2}; }\n"
+    "float __constant__ v[381], w[3];": "3: with w of 12 bytes",
+    "struct S { char c[32760]; };\n__global__ void k(S s, int* p) {}\nint main() { S s; k<<<1, 1>>>(s, nullptr); }":
+        "3: the kernel's parameters take 32768 bytes",
+    "__global__ void k(float* y, int n) {\n  float s[n];\n  y[0] = s[0];\n}": "2: s[n] has no constant length",
+    "int f(int n) { return n; }\n__global__ void k(int* y) {\n  *y = f(3);\n}": "3: device code calls f,",
+    "struct P { int x; };\nstatic P* origin(P p);\n__device__ void d(P p) {\n  origin(p);\n}\n"
+    "static P* origin(P p) { return nullptr; }": "4: device code calls origin,",
+    "__global__ void k(int* y) { *y = rand(); }": "1: device code calls rand,",
+    "int g = 3, h;\nfloat scale[4];\n__global__ void k(float* y) {\n  y[0] = scale[1];\n}": "4: device code uses scale,",
+    "__global__ void k(int* y) {\n  try { *y = 1; } catch (...) {}\n}": "2: try and catch",
+    "struct A { __device__ void f(int* y) { if (!y) { throw 1; } } };": "1: throw is not",
+    "__global__ int k(int* y) { return 1; }": "1: a kernel returns void, and this one int",
+}  # fmt: skip
+
+#: A program that nvcc 13.0 takes: host names that device code may have, and lengths that are constants.
+TAKEN = r"""
+#include <cmath>
+#include <stdexcept>
+#define SIZE 4
+#define HD __host__ __device__
+constexpr int LENGTH = 8;
+const int count = 3;
+const float ratio = 2.5f;
+int global = 3, hidden = 1, same = 2, table[4];
+int guarded(int n) { return n; }
+int forward(int n);
+__device__ int forward(int n) { return n; }
+__device__ int declared(int n);
+int declared(int n) { return n; }
+HD int both(int n) { return n; }
+int local(int n) { return n; }
+static inline int member(int n) { return n; }
+template <class T> T unused(T x) { return x; }
+struct P {
+    int hidden;
+    HD int member(int n) const { return n + hidden; }
+    __device__ int twice(int n) const { return member(n) * 2; }
+};
+HD void checked(const int* x) {
+    if (!x) {
+#ifndef __CUDA_ARCH__
+        throw std::runtime_error("null");
+#endif
+    }
+}
+template <class T> __global__ void never(T* y, int n) { T s[n]; y[0] = unused(s[0]) + global; }
+__constant__ float filled[16384];
+extern __constant__ float filled[16384];
+__global__ void k(int* y, int same, P p) {
+    auto local = [](int n) { return n + 1; };
+    float a[SIZE], b[LENGTH], c[count * 2], d[sizeof(table) / sizeof(table[0])], e[int(std::ceil(7 / 2.0))];
+    int hidden = 2;
+    checked(y);
+    a[0] = b[0] = c[0] = d[0] = e[0] = ratio;
+    y[0] = forward(1) + declared(2) + both(3) + local(4) + p.twice(5) + same + hidden + int(a[0] + b[0] + c[0] + e[0]);
+    y[1] = int(d[0] + filled[y[0] & 3]);
+#ifndef __CUDA_ARCH__
+    y[2] = guarded(1);
+#endif
+}
+int main() {
+    int n = global + guarded(table[0]), lengths[n];
+    try { lengths[0] = same; } catch (...) { throw; }
+    int* y;
+    cudaMalloc(&y, 16);
+    k<<<1, 1>>>(y, lengths[0], P{1});
+    int error = cudaDeviceSynchronize();
+    cudaFree(y);
+    return error + member(0) + hidden - 1;
+}
+"""
+
+
+def compiled(folder: Path, text: str) -> None:
+    path = folder / "a.cu"
+    path.write_text(text)
+    compile_alone(collected((path,), ()), ProgramOptions(find("H100")))
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_nvcc_refuses_is_one_line(text: str, tmp_path: Path) -> None:
+    with pytest.raises(KernelError) as caught:
+        compiled(tmp_path, text)
+    assert f"a.cu:{REFUSED[text]}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_what_nvcc_takes_runs(tmp_path: Path) -> None:
+    path = tmp_path / "a.cu"
+    path.write_text(TAKEN)
+    outcome = run([path], ProgramOptions(find("H100")))
+    assert (outcome.code, outcome.problems) == (0, ())
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_shared_memory_of_functions_counts(mode: str, tmp_path: Path) -> None:
+    """A kernel's arrays and those of the functions that it comes to are one sum; a function that it leaves out is not
+    in it.
+    """
+    path = tmp_path / "a.cu"
+    path.write_text(
+        "__device__ float f(float x) { __shared__ float a[8000]; a[threadIdx.x] = x; return a[threadIdx.x]; }\n"
+        "__global__ void k(float* y) { __shared__ float b[8000]; b[0] = 1; y[0] = f(b[0]); }\n"
+        "__global__ void small(float* y) { __shared__ float b[4000]; b[0] = 1; y[0] = f(b[0]); }\n"
+        "__global__ void none(float* y) { __shared__ float b[8000]; b[0] = 1; y[0] = b[0]; }\n"
+        "int main() { float* y; cudaMalloc(&y, 4);\n"
+        "small<<<1, 1>>>(y); none<<<1, 1>>>(y);\nk<<<1, 1>>>(y);\nsmall<<<1, 1>>>(y);\n"
+        "int error = cudaDeviceSynchronize(); cudaFree(y); return error; }\n"
+    )
+    (problem,) = run([path], ProgramOptions(find("H100"), mode)).problems
+    assert (problem.kind, problem.places) == ("shared memory", ((str(path), 7),))
+    assert "64000 bytes" in problem.message
+
+
+@pytest.mark.parametrize("text", [t for t in REFUSED if "device code" in REFUSED[t] or "void" in REFUSED[t]])
+def test_text_is_marked(text: str) -> None:
+    assert "emu_" in of_host.marked(text, [text])
+
+
+def test_other_text_stays() -> None:
+    assert "emu_" not in of_host.marked(TAKEN.replace("throw std", "std").replace("y[2] = guarded", ""), [TAKEN])
+    assert of_host.marked("int f() { return 1; }", []) == "int f() { return 1; }"
+
+
+def test_constant_records_keep_lines() -> None:
+    text = "__constant__ int a[] = {1,\n2}, *b;\nextern __constant__ int c;\nvoid f() { __constant__ int d; }\n"
+    out = constant_sizes.counted(text, "a.cu")
+    assert out.count("\n") == text.count("\n")
+    assert [name for name in "abcd" if f', {name}, "a.cu:1")' in out] == ["a", "b"]
+    assert out.count("EMU_CONSTANT_BYTES") == 2
