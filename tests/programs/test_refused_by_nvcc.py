@@ -20,7 +20,7 @@ needs_compiler = pytest.mark.skipif(why_not() is not None, reason=str(why_not())
 REFUSED = {
     "__constant__ float t[16385];": "1: with t of 65540 bytes",
     "__constant__ float t[16000];\nnamespace n { static __constant__ const double u[] = {1, 2}; }\n"
-    "float __constant__ v[381], w[3];": "3: with w of 12 bytes",
+    "float __constant__ v[380], w[3];": "3: with w of 12 bytes",
     "struct S { char c[32760]; };\n__global__ void k(S s, int* p) {}\nint main() { S s; k<<<1, 1>>>(s, nullptr); }":
         "3: the kernel's parameters take 32768 bytes",
     "__global__ void k(float* y, int n) {\n  float s[n];\n  y[0] = s[0];\n}": "2: s[n] has no constant length",
