@@ -34,7 +34,10 @@ _FUNCTION = (
 )
 _VARIABLE = r"(?:static\s+)?(?:volatile\s+)?(?P<type>{types})(?P<rest>[\s*]+\w[^()]*)"
 #: What may be a declaration of a name: a type before it, which no operator precedes.
-_DECLARED = rf"(?:^|[;{{{{}}}}(,:)>]|[\w>])\s*(?<!\w)(?!(?:{_KEYWORDS})\b)[A-Za-z_]\w*(?:\s*<[^<>;{{{{}}}}()]*>)?[\s*&]+{{name}}\b"
+_DECLARED = (
+    rf"(?:^|[;{{{{}}}}(,:)>\w])\s*(?<!\w)(?!(?:{_KEYWORDS})\b)[A-Za-z_]\w*(?:\s*<[^<>;{{{{}}}}()]*>)?"
+    r"[\s*&]+{name}\b"
+)
 _CALL = re.compile(r"(?<![\w.>:~])(?P<name>[A-Za-z_]\w*)\s*\(")
 #: Functions of the C library that are the host's alone.
 _LIBRARY = frozenset(

@@ -117,7 +117,8 @@ static void shared_of_functions(const Request& r) {
     if (bytes <= most) return;
     report("problem", "shared memory", std::string("kernel ") + r.name + ", launched at {0}, has with its functions "
         + std::to_string(bytes) + " bytes of __shared__ arrays a block, and nvcc takes " + std::to_string(most)
-        + "; more is extern __shared__, its size an argument of the launch", "", {r.config.file, r.config.line}, r.name);
+        + "; more is extern __shared__, its size an argument of the launch", "", {r.config.file, r.config.line},
+        r.name);
 }
 
 static void note_threads(const Request& r) {
