@@ -1,4 +1,4 @@
-// What nvcc takes at most, told when a program is compiled.
+// What nvcc takes at most, checked when a program is compiled.
 #pragma once
 #include <cstddef>
 #include <type_traits>
