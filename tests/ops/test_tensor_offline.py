@@ -49,6 +49,7 @@ pytestmark = pytest.mark.nvrtc
 
 @pytest.mark.parametrize("level", TENSOR_LEVELS, ids=lambda level: level.name)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.by_day("sm_90", "sm_80-split]", "sm_100-ring]", "sm_80-specialised]")
 def test_they_compile_and_fit(arch: str, level: TensorLevel) -> None:
     device = OfflineDevice(arch)
     if arch not in {each.rstrip("a") for each in sources.read(level.path).archs}:
@@ -85,6 +86,7 @@ UPDATE = 4 * 3
         for precision in packed.FORMATS
     ],
 )
+@pytest.mark.by_day("sm_90-fp32")
 def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
     arch: str, precision: str, assembled: list[str]
 ) -> None:
@@ -122,6 +124,7 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
     "precision",
     [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.nightly]) for name in packed.FORMATS],
 )
+@pytest.mark.by_day("fp32")
 def test_the_products_of_linear_layers_by_warpgroups_fit(precision: str, assembled: list[str]) -> None:
     """No register is spilled, a block fits a multiprocessor with its ring, and all products of a record, or of its 32
     terms with one scale, are wgmma.
@@ -228,7 +231,9 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
     assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())
 
 
-def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
+@pytest.mark.parametrize("kind", ["SPLIT", "BF16", "HALF"])
+@pytest.mark.by_day("SPLIT")
+def test_convolutions_by_warpgroup_products_fit(kind: str, assembled: list[str]) -> None:
     """No register is spilled, a block fits a multiprocessor with its shared memory, its code fits the instruction
     cache, and all products are wgmma.
     """
@@ -241,6 +246,7 @@ def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
         ),
         (warpgroups.WEIGHTS, 0, ("correlate<BF16, 2>", "correlate<SPLIT, 1>", "correlate<HALF, 1>")),
     ):
+        names = tuple(name for name in names if kind in name)
         found = compiler.compile(sources.read(path), names, "sm_90a")
         for name in names:
             taken, pieces = found.resources[name], int(name[-2])
@@ -261,7 +267,9 @@ def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
             assert additions == 0 if "BF16" in name else additions >= 64, (name, additions)
 
 
-def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
+@pytest.mark.parametrize("precision", HALF_FORMATS)
+@pytest.mark.by_day("fp32")
+def test_convolutions_of_few_outputs_fit(precision: str, assembled: list[str]) -> None:
     """Products come before shifts: no register is spilled, no product waits for the one before it, and as many as a
     chunk of channels takes are wgmma.
     """
@@ -270,7 +278,7 @@ def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
         (shifted.SOURCE, "convolve_shifted", 1, ("",)),
         (shifted.GRADIENT, "differentiate_shifted", 5, (", false", ", true")),
     ):
-        names = tuple(f"{kernel}<{kind}{form}>" for kind in ("SPLIT", "BF16", "HALF") for form in forms)
+        names = tuple(f"{kernel}<{HALF_FORMATS[precision].name}{form}>" for form in forms)
         found = compiler.compile(sources.read(path), names, "sm_90a")
         for name in names:
             taken = found.resources[name]
@@ -280,7 +288,7 @@ def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
                 "wgmma.mma_async"
             )  # of 64 terms four, thrice in halves; dw's four pieces may be a loop in SPLIT
             assert products in ((12 * way, 12 * min(way, 2)) if "SPLIT" in name else (4 * way,)), (name, products)
-    layer = shifted.ShiftedConvolution(OnDevice(device, 256), (256, 16, 16), (4, 32, 32), 256, "fp32", trains=True)
+    layer = shifted.ShiftedConvolution(OnDevice(device, 256), (256, 16, 16), (4, 32, 32), 256, precision, trains=True)
     x, y, w, b = (device.empty(shape) for shape in ((256, 256, 16, 16), (256, 4, 32, 32), (4, 256, 3, 3), (4,)))
     for launch in (*layer.forward(256, x, b, y), *layer.backward(256, x, y, Gradients(w, b), x, True)):
         assert blocks_per_multiprocessor(launch.block, launch.shared, launch.kernel.resources, device.limits) >= 1  # type: ignore[attr-defined]

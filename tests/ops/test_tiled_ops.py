@@ -301,6 +301,7 @@ def test_the_model_divides_long_sums_of_few_blocks() -> None:
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", LIMITS)
+@pytest.mark.by_day("sm_75")  # the smallest limits
 def test_kernels_of_the_five_nets_fit_every_architecture(arch: str) -> None:
     """Nothing spills, and every launch of every block size is one that the device can do: S1's asked for 4,096 threads."""
     for name in ("cuda.bindings.nvrtc", "cuda.core"):  # PyTorch for GPUs brings the first, and not the second
