@@ -175,6 +175,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 
 
 @pytest.fixture
+def machine_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Climbs and profiles share one measurement of the machine (test_machine.py makes its own)."""
+    hurry.measured_once(monkeypatch)
+
+
+@pytest.fixture
 def small_climbs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Climbs and profiles in a hurry: `hurry.hurried`."""
     hurry.hurried(monkeypatch)

@@ -27,6 +27,8 @@ from warpladder.optimizers.schedules import Cosine
 from warpladder.results import load as load_results
 from warpladder.trainers.base import Trainer
 
+pytestmark = pytest.mark.usefixtures("machine_once")
+
 SMALL = ["--data", "digits", "--limit", "200", "--epochs", "1", "--batch-size", "32"]
 
 

@@ -15,6 +15,8 @@ from warpladder.rungs.base import Rung
 from warpladder.timing.source_text import MOST, PACKAGE, texts
 from warpladder.trainers.base import State, Trainer
 
+pytestmark = pytest.mark.usefixtures("machine_once")
+
 CONFIG = TrainConfig(batch_size=4, momentum=0.9)
 NET = nets.mlp10((1, 8, 8))
 

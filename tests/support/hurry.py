@@ -38,6 +38,14 @@ def weighed_once(weigh: Callable[..., tuple[int | None, str]]) -> Callable[..., 
     return peak
 
 
+def measured_once(patch: pytest.MonkeyPatch) -> None:
+    """Let climbs and profiles share one measurement of the machine, until the patch is undone."""
+    from warpladder.machine import facts as machine
+
+    facts = machine.facts
+    patch.setattr(machine, "facts", lambda threads=None: dict(_measured(facts, threads)))
+
+
 def hurried(patch: pytest.MonkeyPatch) -> None:
     """Let climbs and profiles of this process hurry, until the patch is undone.
 
@@ -46,12 +54,10 @@ def hurried(patch: pytest.MonkeyPatch) -> None:
     repeated until it takes a time takes a tenth of it, and pages hold no pictures (test_page.py, test_report.py).
     """
     import warpladder.proof
-    from warpladder.machine import facts as machine
     from warpladder.results.report import html
     from warpladder.timing import measure, peak_memory, profile, schedule, task
 
-    facts = machine.facts
-    patch.setattr(machine, "facts", lambda threads=None: dict(_measured(facts, threads)))
+    measured_once(patch)
     patch.setattr(warpladder.proof, "Cases", made_before)
     patch.setattr(peak_memory, "peak_rss", weighed_once(peak_memory.peak_rss))
     patch.setattr(schedule, "SETTLE", 0.0)

@@ -28,6 +28,8 @@ from warpladder.timing.foreign.trainer import ForeignTrainer, wanted
 from warpladder.timing.kernel_files import kernel_files
 from warpladder.trainers.base import State, StepLog
 
+pytestmark = pytest.mark.usefixtures("machine_once")
+
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 NET = nets.softmax((1, 4, 4), 2)
 

@@ -33,6 +33,8 @@ from warpladder.timing.profile import WHOLE, floor, profile
 from warpladder.trainers.native.compiler.clocks import Clocks
 from warpladder.trainers.native.trainer import NativeTrainer
 
+pytestmark = pytest.mark.usefixtures("machine_once")
+
 CONFIG = TrainConfig(batch_size=4, momentum=0.9)
 
 

@@ -34,6 +34,8 @@ from warpladder.train import restore, train
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
+pytestmark = pytest.mark.usefixtures("machine_once")
+
 FP64 = find("numpy:precision=fp64")
 PERCEPTRON, CONVOLUTION = nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8))
 ADAM = TrainConfig(batch_size=8, optimizer=Adam(1e-3, weight_decay=1e-2))

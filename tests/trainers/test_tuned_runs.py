@@ -32,7 +32,7 @@ from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.tuning import candidates, plan_cache, tuner
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.usefixtures("machine_once")]
 
 
 def last_wins(device: Device, works: list[list[Call]]) -> list[float]:

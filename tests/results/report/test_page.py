@@ -28,6 +28,8 @@ from warpladder.results.report.page import page, write_page
 from warpladder.results.report.style import STYLE
 from warpladder.results.text import words
 
+pytestmark = pytest.mark.usefixtures("machine_once")
+
 DOCS = Path(__file__).parents[3] / "docs"
 
 
