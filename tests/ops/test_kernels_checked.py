@@ -1,7 +1,7 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and
 under AddressSanitizer each night.
 
-Most of the time goes into compiling, for the checker above all. scripts/test runs a quarter of a segment's chains of
+Most of the time goes into compiling, for the checker above all. scripts/test runs at most two of a segment's chains of
 layers and each net, at one of their sizes; .ci/run the others in turn, the reverse order, and under the checker one of
 the sizes; scripts/nightly the checker at every size.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import lru_cache
 from pathlib import Path
 
 from ..trainers.base import Trainer
@@ -43,7 +44,12 @@ def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
 def _read(source: type | Path) -> tuple[str, str]:
     if isinstance(source, Path):
         return _name(source), source.read_text(encoding="utf-8-sig")
-    return f"{_name(Path(inspect.getfile(source)))}, {source.__name__}", inspect.getsource(source)
+    return _name_and_text(source)
+
+
+@lru_cache(256)  # Python parses a class's whole file to find it
+def _name_and_text(kind: type) -> tuple[str, str]:
+    return f"{_name(Path(inspect.getfile(kind)))}, {kind.__name__}", inspect.getsource(kind)
 
 
 def _name(path: Path) -> str:

@@ -263,6 +263,9 @@ stepping = pytest.mark.parametrize("peer", STEPPING, ids=lambda peer: peer.name)
 
 @stepping
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.by_day(  # each optimizer in each kind of step, and of each kind of optimizer one on every peer
+    "-torch]", "-graph]", "-sklearn]", "adam and decay-", "nesterov by steps-", "rmsprop by one cycle-"
+)
 @pytest.mark.usefixtures("uncompiled")
 def test_every_optimizer_and_schedule_steps_as_the_reference(peer: Rung, name: str) -> None:
     """From a state in the middle of a run: an epoch of ten steps in two ranges, then the beginning of the next one."""
@@ -362,9 +365,9 @@ def test_settings_of_one_rule_share_jax_s_programs() -> None:
     "setting",
     ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), pytest.param("full", marks=pytest.mark.slow)],
 )
-@pytest.mark.by_day("plain-torch]", "plain-graph]", "sklearn", "jax")
+@pytest.mark.by_day("plain-graph]", "sklearn", "jax")
 def test_proof(peer: Rung, setting: str) -> None:
-    """The proof that a climb asks for before it times anything."""
+    """The proof that a climb asks for before it times anything; test_verify.py proves torch with more settings."""
     net = small(peer)
     config = suited(peer, case(net, SETTINGS[setting], seed=0, samples=1)).config
     verdict = verify(peer.build, net, config)
