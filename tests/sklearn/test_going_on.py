@@ -62,9 +62,10 @@ def test_parameters_may_be_numbers_of_numpy():
     for more in ({"dropout": 0.25, "weight_decay": 0.5}, {"beta_1": 0.5}):
         plain, numpys = of(float, (5, 3), **more), of(np.float32, np.array([5, 3]), **more)
         assert all(np.array_equal(a, b) for a, b in zip(plain, numpys, strict=True))
-    sgd = MLPClassifier((5,), solver="sgd", momentum=np.float32(0.5), alpha=np.float32(0.5), max_iter=2, rung="numpy")
+    half: Any = np.float32(0.5)
+    sgd = MLPClassifier((5,), solver="sgd", momentum=half, alpha=half, max_iter=2, rung="numpy")
     assert sgd.fit(X, Y).rung_ == "numpy"
-    huber = MLPRegressor(loss="huber", delta=np.float32(0.5), max_iter=2, rung="numpy").fit(X, X[:, 0])
+    huber = MLPRegressor(loss="huber", delta=half, max_iter=2, rung="numpy").fit(X, X[:, 0])
     assert huber.n_iter_ == 2
 
 

@@ -208,6 +208,23 @@ def test_a_file_with_a_module_is_a_net(tmp_path, monkeypatch, run):
     assert code == 2 and "mine.py: MODEL: from_torch wants a torch.nn.Sequential, got 3" in err
 
 
+def test_an_optimizer_of_other_parameters_is_refused():
+    module, other = (nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2))
+    for wrong in (other.parameters(), [*module.parameters()][::-1]):
+        with pytest.raises(
+            wl.WarpladderError, match=r"optimizer has the parameters of another module, or .* another order"
+        ):
+            wl.from_torch(module, optimizer=torch.optim.SGD(wrong, lr=0.1))
+    for none in ("adam", torch.optim.SGD(module.parameters(), lr=0.1).state_dict(), torch.optim.SGD):
+        with pytest.raises(wl.WarpladderError, match=r"optimizer wants one of torch.optim, as torch.optim.SGD\("):
+            wl.from_torch(module, optimizer=none)
+
+
+def test_a_module_without_numbers_is_refused():
+    with pytest.raises(wl.WarpladderError, match=r"0\.weight is a tensor on the device meta, which has no numbers"):
+        wl.from_torch(nn.Sequential(nn.Linear(4, 4, device="meta")))
+
+
 def test_reading_a_module_imports_no_more_than_the_user_did():
     body = "import sys, warpladder.train.torch_modules, warpladder.nets.file; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=True)

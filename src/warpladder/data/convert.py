@@ -30,6 +30,8 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
     DataError
         The values form no array: for instance rows of different lengths, or a sparse matrix.
     """
+    if getattr(values, "is_meta", False):
+        raise DataError(f"{what} is a tensor on the device meta, which has no numbers: give it some, as by to_empty()")
     if callable(getattr(values, "detach", None)) and callable(getattr(values, "cpu", None)):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # which NumPy lacks

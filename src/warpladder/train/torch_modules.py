@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import RungError
-from ..errors.arguments import called_by_name, wanted
+from ..errors import ArgumentError, RungError
+from ..errors.arguments import called_by_name, kind_of, wanted
 from ..nets import Loss, Shape
 from ..nets.torch_module import net_of_module, parameters_of
 from .model import Model
@@ -62,13 +62,30 @@ def from_torch(
     has_units = type(units).__module__ == "warpladder.rungs.peers.torch.units"  # a module of `to_torch`
     inner = module[1:] if has_units else module
     net = net_of_module(inner, in_shape, loss, name)
-    state = None if optimizer is None else optimizer.state_dict()
+    state = None if optimizer is None else _state_of(optimizer, inner)
     scale = units.scale if has_units else scale  # type: ignore[union-attr]
     model = Model.from_state_dict(net, parameters_of(net, inner), state, scale=scale, classes=classes)
     if not has_units:
         return model
     mark = replace(model.checkpoint.data, mean=units.mean, std=units.std)  # type: ignore[union-attr]
     return Model(replace(model.checkpoint, data=mark))
+
+
+def _state_of(optimizer: Any, module: nn.Module) -> Any:
+    """`state_dict` of an optimizer. Raises `ArgumentError` if its parameters are not those of the module, in order."""
+    groups = getattr(optimizer, "param_groups", None)
+    if groups is None:
+        raise ArgumentError(
+            "optimizer wants one of torch.optim, as torch.optim.SGD(module.parameters(), lr=0.1), got "
+            f"{kind_of(optimizer)}"
+        )
+    theirs, ours = [each for group in groups for each in group["params"]], list(module.parameters())
+    if len(theirs) == len(ours) and any(a is not b for a, b in zip(theirs, ours, strict=True)):
+        raise ArgumentError(
+            "optimizer has the parameters of another module, or these in another order, so that its state would go to "
+            "wrong ones: make it of module.parameters()"
+        )
+    return optimizer.state_dict()
 
 
 @called_by_name
