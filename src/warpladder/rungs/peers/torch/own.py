@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ....config import TrainConfig
+from ....errors import ArgumentError
+from ....errors.arguments import kind_of
 from ....nets import Net
 from ....nets.params import buffer_slices, param_slices
 from ....trainers.base import State, Trainer
@@ -35,6 +37,10 @@ def torch_peer(name: str, title: str, make: Callable[[Net], nn.Module]) -> Rung:
     Rung
         `RUNG = torch_peer(...)` in a file makes that file a peer: `climb --rungs numpy,./mine.py`.
     """
+    if not callable(make) or (hasattr(make, "forward") and not isinstance(make, type)):
+        raise ArgumentError(
+            f"torch_peer wants a function from a net to a module, for instance its class, got {kind_of(make)}"
+        )
     idea = f"{getattr(make, '__name__', name)}, a PyTorch module of one's own, with autograd and torch.optim."
     return Rung(name, title, idea, partial(_build, make), partial(_unsupported, make), peer=True)
 
@@ -64,4 +70,18 @@ def _unsupported(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig
     held, running = [tuple(each.shape) for each in statistics(module)], [place.shape for place in buffer_slices(net)]
     if held != running:
         return f"its module keeps buffers of shapes {held}, and net {net.name!r} running statistics of {running}"
-    return None
+    return _other_outputs(module, net)
+
+
+def _other_outputs(module: nn.Module, net: Net) -> str | None:
+    """Reason why a module's outputs are not the net's; None if they have their shape."""
+    import torch
+
+    with torch.no_grad():
+        out = module.eval()(torch.zeros(2, *net.in_shape))
+    shape = tuple(getattr(out, "shape", ()))
+    if shape == (2, *net.out_shape):
+        return None
+    return (
+        f"its module makes outputs {shape or kind_of(out)} of 2 samples, net {net.name!r} makes {(2, *net.out_shape)}"
+    )
