@@ -152,6 +152,9 @@ def test_a_syntax_error_is_seen_when_the_file_is_listed(
     out, err = capsys.readouterr()
     assert "twice(const float* x, float* y, int n)" in out
     assert "k.cu:3: expected ',' or ';' before 'if'" in err
+    (tmp_path / "p.cu").write_text(TWICE.replace("threadIdx.x;", "threadIdx.x") + "int main() {}\n")
+    assert main(["check", "p.cu"]) == 2
+    assert capsys.readouterr().err.endswith("p.cu:3: expected ',' or ';' before 'if'\n")
 
 
 def test_a_guess_has_the_block_of_the_kernels_shared_array(tmp_path):

@@ -116,7 +116,7 @@ def _listed(file: Path, as_json: bool, is_toml: bool, refused: str) -> str:
         if not refused:
             raise
         return refused.partition("; its kernels, ")[0]
-    return refused or wrong
+    return refused.partition("; its kernels, ")[0] or wrong if wrong else refused
 
 
 def _checked(

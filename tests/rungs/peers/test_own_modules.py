@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 NET = wl.nets.mlp((1, 8, 8), hidden=(10,))
 
 
-class Mine(torch.nn.Module):
+class Mine(torch.nn.Module):  # type: ignore[name-defined]
     def __init__(self, net: wl.Net, change: Any = None) -> None:
         super().__init__()
         self.inner, self.outer, self.change = torch.nn.Linear(64, 10), torch.nn.Linear(10, 10), change
