@@ -5,7 +5,11 @@ import sys
 import threading
 from typing import NoReturn
 
-from .cli import INTERRUPTED, main
+try:
+    from .cli import INTERRUPTED, main
+except KeyboardInterrupt:  # the imports take a third of a second
+    sys.stderr.write("warpladder: interrupted\n")
+    sys.exit(130)
 
 
 def run() -> NoReturn:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -29,3 +31,19 @@ def test_a_signal_in_a_destructor_is_not_lost(signum: int, kind: type[BaseExcept
         Interrupted(signum)
         time.sleep(10)
         pytest.fail("the signal was lost")
+
+
+IMPORT = """
+import sys
+class Stop:
+    def find_spec(self, name, *_):
+        if name == "warpladder.cli":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Stop())
+import warpladder.__main__
+"""
+
+
+def test_ctrl_c_during_the_imports_is_one_line() -> None:
+    found = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "warpladder: interrupted\n")

@@ -134,6 +134,8 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "weights of another net": (["train", "mlp", *ONE, "--from", "c.safetensors"], "does not fit net 'mlp': 1.weight is (10, 64), not (256, 64)"),
     "weights in a pickle": ([*TRAIN, "--from", "model.pt"], "'model.pt' is a file of torch.save, a pickle, which can run anything when it is read"),
     "a table that is not there": ([*PREDICT, "no.csv"], "no.csv: cannot be opened"),
+    "arrays that are not there": ([*PREDICT, "no.npy"], "no.npy: cannot be opened (No such file or directory): check the"),
+    "an image that is not there": ([*PREDICT, "no.png"], "no.png: cannot be opened (No such file or directory): check the"),
     "a table that is a folder": ([*PREDICT, "folder"], "folder: holds no images"),
     "a word among numbers": ([*PREDICT, "word.csv"], "word.csv: line 4, column 2: 'zero' is not a whole number 0 to 255"),
     "a table in Latin-1": ([*PREDICT, "latin.csv"], "latin.csv: line 4, column 2"),
