@@ -13,7 +13,7 @@ from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.nets.params import initial
 from warpladder.timing.task import ClimbTask
 from warpladder.timing.turn import Refused, Turn
-from warpladder.timing.witness_losses import check_losses
+from warpladder.timing.witness_losses import ROUNDING, check_losses, moved
 from warpladder.trainers.base import State, StepLog
 
 LAYERS = Flatten(), Linear(out_features=24), ReLU(), Linear(out_features=10)
@@ -64,3 +64,32 @@ def test_a_small_loss_may_be_off_by_the_rounding_of_its_logarithm(epochs):
         with pytest.raises(Refused, match="does not train the required steps: step 2 of repetition 1"):
             wrong = losses * np.array([1, 1, share, 1])
             check_losses(find("numpy"), task, turn, [_log(wrong)], STEPS)
+
+
+def test_a_unit_that_rounding_moves_across_the_kink_of_its_relu_may_diverge():
+    """A unit is 0 for all samples. The change of the weights by which all runs are judged does not lift it, a rung's
+    rounding does, and so does one of the larger changes before a refusal.
+    """
+    wide, ones = 16, np.ones((24, 2), np.float32)
+    net = Net("kink", (2,), (Linear(out_features=wide), ReLU(), Linear(out_features=2)), CrossEntropyLoss())
+    labels, settings = np.zeros(24, np.int32), wl.TrainConfig(batch_size=6, learning_rate=0.0003)
+    task = ClimbTask(net, wl.Dataset("ones", ones, labels, ones, labels), settings, 1, 1, 1.0)
+    turn = Turn(State(initial(net, 0)), [task.order(0)])
+    assert turn.start is not None
+    params = turn.start.params
+    first, second = (np.abs(moved(turn, 0.5, seed).params) > np.abs(params) for seed in (0, 1))
+    units = [unit for unit in range(wide) if not first[2 * unit] and second[2 * unit] != second[2 * unit + 1]]
+    unit = units[0]  # its weights become 1 and -1
+    params[2 * unit : 2 * unit + 2] = 1, -1
+    params[3 * wide + unit], params[4 * wide + unit] = 1, -1  # what the unit gives raises the right output
+    losses = []
+    for change in (0, ROUNDING["fp32"]):
+        params = turn.start.params.copy()
+        params[2 * unit : 2 * unit + 2] += change
+        with find("numpy").build(net, task.config, State(params)) as trainer:
+            trainer.load(task.data)
+            losses.append(trainer.run(task.order(0), 0, STEPS).loss)
+    assert check_losses(find("numpy"), task, turn, [_log(losses[1])], STEPS) == STEPS
+    for share in (0.9, 1.1, np.nan):
+        with pytest.raises(Refused, match="does not train the required steps: step 2 of repetition 1"):
+            check_losses(find("numpy"), task, turn, [_log(losses[1] * np.array([1, 1, share, 1]))], STEPS)

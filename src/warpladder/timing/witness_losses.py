@@ -5,17 +5,24 @@ Rounding makes two runs diverge, faster with every step. The divergence is measu
 second time from weights that differ by a few roundings, and a timed run may differ by a few times as much. A loss
 close to zero is a difference of almost equal outputs: its error is relative to their size, not to its own.
 
+A run that rounding moves across the kink of a ReLU diverges a thousand times as far as one that it does not move. So
+before a rung is refused, the array code trains again, from weights that are changed by all that the margin allows, in a
+drawn direction and in the opposite one: of a kink so close, one of the two mostly crosses it. The largest divergence of
+three such pairs counts too.
+
 Few steps of a long epoch can be compared from its beginning. So a second comparison begins at a drawn step, from the
 rung's state at this step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from time import perf_counter
 
 import numpy as np
 
+from ..data.order import Order
 from ..ladder import find
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, MSELoss
 from ..rungs.base import Rung
@@ -23,7 +30,9 @@ from ..trainers.base import State, StepLog, Trainer
 from .task import ClimbTask
 from .turn import Refused, Turn
 
-#: Relative change of the weights of the second run, by precision: two roundings.
+Call = tuple[Order, int, int]  # an epoch's order, the first step and the step after the last
+
+#: Relative change of the weights of the other runs, by precision: two roundings.
 ROUNDING = {"fp64": 2.0**-22, "fp32": 2.0**-22, "tf32": 2.0**-9, "bf16": 2.0**-6, "fp16": 2.0**-9}
 
 #: Times as large a change for a rung with deviations, which may round otherwise in every step.
@@ -33,7 +42,9 @@ LOGARITHM = {"fp64": 2.0**-53}  # error of log(1 + p) in a sample's loss, by pre
 SAMPLES = 256  # most samples whose outputs are compared
 MARGIN = 16.0  # largest difference of a loss, as a multiple of the measured divergence
 LOST = 0.05  # share of a loss: if the divergence allows more, the loss is not compared
-SECONDS = 0.5  # most seconds of both runs together; later steps are not compared
+FAR = 4.0  # largest difference of a loss, as a multiple of the divergence of runs whose weights differ by MARGIN roundings
+PAIRS = 3  # most pairs of such runs
+SECONDS = 0.5  # most seconds of the first two runs together; later steps are not compared
 CHUNK = 16  # steps between two readings of the clock
 
 
@@ -46,12 +57,19 @@ def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog
     if turn.start is None or find("numpy").unsupported(task.net, task.config) is not None:
         return 0
     rounding = ROUNDING[rung.precision] * (DEVIATING if rung.deviations else 1)
-    wanted, drift, largest = _trained(task, turn, steps, rounding, first)
+    calls, wanted, drift, largest = _trained(task, turn, steps, rounding, first)
     found = np.concatenate([log.loss for log in logs if log.has_loss] or [np.zeros(0)])[: len(wanted)]
     direct = rounding * _loss_per_rounding(task, wanted, largest) + LOGARITHM.get(rung.precision, 2.0**-24)
     allowed = MARGIN * (np.maximum.accumulate(drift) + direct)
     usable = int(np.argmax([*(allowed > LOST * np.abs(wanted)), True]))
-    off = ~(np.abs(found[:usable] - wanted[:usable]) <= allowed[:usable])
+    errors = np.abs(found[:usable] - wanted[:usable])
+    for seed, change in product(range(PAIRS), (MARGIN * rounding, -MARGIN * rounding)):
+        if (errors <= allowed[:usable]).all():
+            break
+        with _trainer(task, moved(turn, change, seed)) as trainer:
+            other = np.concatenate([trainer.run(*call).loss for call in calls])
+        allowed = np.maximum(allowed, FAR * np.maximum.accumulate(np.abs(other - wanted)))
+    off = ~(errors <= allowed[:usable])
     if off.any():
         step = int(np.argmax(off))
         where = f"step {step} of repetition 1" if not first else f"step {first + step} of an epoch"
@@ -88,32 +106,40 @@ def _heaviest(weights: tuple[float, ...] | None) -> float:
 
 def _trained(
     task: ClimbTask, turn: Turn, steps: int, rounding: float, first_step: int
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Losses (steps,) of the first steps of a turn by array code, their change if the last bits of the weights change,
-    and the largest output before and after these steps.
+) -> tuple[list[Call], np.ndarray, np.ndarray, float]:
+    """Calls that train the first steps of a turn by array code, their losses (steps,), the change of these if the last
+    bits of the weights change, and the largest output before and after these steps.
     """
-    start = turn.start
-    assert start is not None
-    rng = np.random.default_rng(0)
-    signs = rng.choice([-1.0, 1.0], len(start.params))
-    moved = start.copied().but(params=(start.params * (1 + rounding * signs)).astype(start.params.dtype))
+    assert turn.start is not None
+    calls: list[Call] = []
     losses: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     began = perf_counter()
-    with _trainer(task, start) as first, _trainer(task, moved) as second:
+    with _trainer(task, turn.start) as first, _trainer(task, moved(turn, rounding, seed=0)) as second:
         largest = _largest_output(task, first)
-        for number, order in enumerate(turn.orders):
-            for at in range(0 if number else first_step, steps, CHUNK):
-                for trainer, into in ((first, losses[0]), (second, losses[1])):
-                    log = trainer.run(order, at, min(steps, at + CHUNK))
-                    into.append(log.loss)
-                if perf_counter() - began > SECONDS:
-                    break
-            else:
-                continue
-            break
+        for call in _calls(turn, steps, first_step):
+            calls.append(call)
+            for trainer, into in ((first, losses[0]), (second, losses[1])):
+                into.append(trainer.run(*call).loss)
+            if perf_counter() - began > SECONDS:
+                break
         largest = max(largest, _largest_output(task, first))
     wanted, other = map(np.concatenate, losses)
-    return wanted, np.abs(other - wanted), largest
+    return calls, wanted, np.abs(other - wanted), largest
+
+
+def _calls(turn: Turn, steps: int, first: int) -> Iterator[Call]:
+    """Calls of the first `steps` steps of each epoch of a turn, which begins at the step `first` of its first epoch."""
+    for number, order in enumerate(turn.orders):
+        for at in range(0 if number else first, steps, CHUNK):
+            yield order, at, min(steps, at + CHUNK)
+
+
+def moved(turn: Turn, change: float, seed: int) -> State:
+    """State at the start of a turn with each weight changed by a share, up or down as drawn from a seed."""
+    assert turn.start is not None
+    params = turn.start.params
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], len(params))
+    return turn.start.copied().but(params=(params * (1 + change * signs)).astype(params.dtype))
 
 
 def _largest_output(task: ClimbTask, trainer: Trainer) -> float:
