@@ -109,11 +109,8 @@ def test_large_logits_that_tie_are_kinks() -> None:
         assert honest < 0.8 * history.ahead < 0.8 * late, seed
 
 
-@pytest.mark.parametrize(
-    "draw", [11, pytest.param(167, marks=pytest.mark.slow), pytest.param(218, marks=pytest.mark.slow)]
-)
-def test_saturated_units_have_few_digits(draw: int) -> None:
-    """Honest programs were off by 0.28 of a movement, by 6 tolerances of the loss, and by 9 of a movement."""
+def wide(draw: int) -> tuple[Net, TrainConfig, Dataset]:
+    """Small net behind two features of sizes 2^-14 to 2^15, and up to three samples."""
     rng = np.random.default_rng(draw)
     classes, hidden = int(rng.integers(2, 60)), int(rng.integers(1, 12))
     layers = Linear(out_features=hidden), Tanh(), Linear(out_features=classes)
@@ -122,6 +119,30 @@ def test_saturated_units_have_few_digits(draw: int) -> None:
     x = (rng.normal(size=(n, 2)) * 2.0 ** rng.integers(-14, 16, (1, 2))).astype(np.float32)
     data = Dataset("wide", x, rng.integers(0, classes, n).astype(np.int32), x[:1], np.zeros(1, np.int32), 1.0)
     optimizer = (AdamW(1e-3), SGD(0.01, momentum=0.9), RMSprop(1e-3), Adam(1e-3))[draw % 4]
-    config = TrainConfig(batch_size=1, optimizer=optimizer)
+    return net, TrainConfig(batch_size=1, optimizer=optimizer), data
+
+
+@pytest.mark.parametrize(
+    "draw", [11, *(pytest.param(draw, marks=pytest.mark.slow) for draw in (41, 110, 167, 218, 224, 286))]
+)
+def test_saturated_units_have_few_digits(draw: int) -> None:
+    """Honest programs were off by 0.28 of a movement, by 6 tolerances of the loss, and by 9 of a movement."""
+    net, config, data = wide(draw)
     verdict = verify(find("numpy").build, net, config, dataset=data, seed=draw, reach=4)
     assert verdict.passed, verdict.reason
+
+
+def test_a_twins_difference_is_computed_where_a_gradient_grows() -> None:
+    """A unit leaves saturation, and one step moves it more than all others: 1.8 tolerances of the loss before."""
+    net, config, data = wide(32)
+    history = make_history(CaseMaker(net, config, np.random.default_rng(32)), DatasetSamples(net, data))
+    assert history.sharpness > 1
+    losses = []
+    for skipped in (None, len(history.orders) // 2):
+        trainer = find("numpy").build(net, history.config, history.start)
+        trainer.load(history.dataset)
+        orders = [order for number, order in enumerate(history.orders) if number != skipped]
+        losses.append(np.concatenate([log.loss for log in trainer.run_epochs(orders)]))
+        is_on_the_way = history.along(trainer.state().params) < history.ahead
+        assert is_on_the_way == (skipped is None)
+    assert np.all(np.abs(losses[0] - history.losses) < 0.8 * history.loss_tolerances)

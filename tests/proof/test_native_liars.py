@@ -95,6 +95,16 @@ SOME: dict[str, tuple[Net, TrainConfig]] = {
     "adam": (table(MSELoss()), BATCH.but(optimizer=Adam(1e-3, weight_decay=0.01))),
     "adamw": (table(MSELoss()), BATCH.but(optimizer=AdamW(1e-3))),
     "rmsprop": (table(MSELoss()), BATCH.but(optimizer=RMSprop(1e-3, momentum=0.9))),
+    "momentum behind": (table(CrossEntropyLoss(), HIDDEN, ReLU()), BATCH.but(optimizer=SGD(0.01, momentum=0.9))),
+    "adam behind": (table(CrossEntropyLoss(), HIDDEN, ReLU()), BATCH.but(optimizer=Adam(1e-3))),
+    "labels one by one": (table(CrossEntropyLoss(), HIDDEN, ReLU()), BATCH.but(batch_size=1)),
+    "pool one by one": (image(conv(16, padding=1), ReLU(), MaxPool2d(2), conv(3, 1)), BATCH.but(batch_size=1)),
+    "all of coder": (CODER, BATCH.but(batch_size=None)),
+    "wide norm": (
+        table(CrossEntropyLoss(), Linear(out_features=40)),
+        BATCH.but(optimizer=SGD(0.01, momentum=0.9), clip_norm=0.5),
+    ),
+    "smoothed one by one": (table(CrossEntropyLoss((0.5, 2.0, 1.25, 0.75), 0.2), outputs=4), BATCH.but(batch_size=1)),
 }
 
 Fault = tuple[str, str, str, str]  # what trains, the file, a right text of it and a wrong one
@@ -151,6 +161,20 @@ NATIVE: tuple[Fault, ...] = (
     ("adam", "adam/loops.py", "rest2 * gradient * gradient", "rest2 * gradient * g[i]"),
     ("adamw", "adamw/loops.py", "decay * w[i] + rate * m[i]", "rate * m[i]"),
     ("rmsprop", "rmsprop/loops.py", "buffer[i] = momentum * buffer[i] + change", "buffer[i] = momentum * buffer[i] + rest * change"),
+    ("pool one by one", "pooling", "fcmp_unordered(\">\", new, old)", "fcmp_unordered(\">=\", new, old)"),
+    ("all of coder", "pooling", "passes = builder.fcmp_ordered(\">\", load(builder, y, y_at)", "passes = builder.fcmp_ordered(\">=\", load(builder, y, y_at)"),
+    ("labels one by one", "matmul_tile", "builder.fcmp_ordered(\">\", mask, zeros())", "builder.fcmp_ordered(\">=\", mask, zeros())"),
+    ("momentum", "update", "if nesterov else v[i])", "if nesterov else v[i]) * (start + i != 1)"),
+    ("momentum behind", "update", "v[i] = momentum * v[i] + g[i]", "v[i] = momentum * v[i] + g[i] if g[i] != 0 else v[i]"),
+    ("smoothed", "general_losses", "q = w[c] * (spread", "q = w[label] * (spread"),
+    ("smoothed one by one", "general_losses", "(rest if c == label else 0.0)", "(1.0 if c == label else 0.0)"),
+    ("smoothed", "general_losses", "(rest if c == label else 0.0)", "(rest if c == label else 0.0) - (spread if c == label else 0.0)"),
+    ("batchnorm", "batch_norm", "1 / math.sqrt(squares / count + eps)", "1 / math.sqrt(max(squares / count, eps))"),
+    ("batchnorm", "batch_norm", "+ momentum * held[c]", "+ momentum * held[first]"),
+    ("wide norm", "gradient_norm", "total += doubles(memory, SQUARES, part)[0]", "total += doubles(memory, SQUARES, work.part)[0]"),
+    ("adamw", "adamw/loops.py", "decay * w[i] +", "decay * w[i] * (i % 8 != 1) +"),
+    ("adam behind", "adam/loops.py", "m[i] = beta1 * m[i]", "m[i] = (beta1 if gradient != 0 else 1) * m[i]"),
+    ("dropout", "dropout", "scale if kept else", "(scale if element % 16 != 15 else 1) if kept else"),
 )  # fmt: skip
 #: of loops
 LOOPS: tuple[Fault, ...] = (
@@ -178,6 +202,15 @@ LOOPS: tuple[Fault, ...] = (
     ("norm", "update", "if not factor >= 1:", "if not factor >= 0.98:"),
     ("clipped", "update", "if abs(g[i]) > limit:", "if g[i] > limit:"),
     ("targets", "gather", "range(source.shape[1])", "range(source.shape[1] - 1)"),
+    ("labels one by one", "relu", "dy[i] if y[i] > 0.0 else", "dy[i] if y[i] >= 0.0 else"),
+    ("all of coder", "conv2d", "< x.shape[3]: total += x[sample", "<= x.shape[3]: total += x[sample"),
+    ("batchnorm", "batchnorm", "layer.momentum, count / (count - 1))", "layer.momentum, len(t.x) * x.shape[2] / (len(t.x) * x.shape[2] - 1))"),
+    ("smoothed", "loss", "q = w[c] * spread", "q = w[label[sample]] * spread"),
+    ("smoothed one by one", "loss", "(w[c] * (1 - smoothing) if", "(w[c] if"),
+    ("momentum behind", "sgd/loops.py", "v[i] = momentum * v[i] + gradient", "v[i] = momentum * v[i] + gradient if gradient != 0 else v[i]"),
+    ("adamw", "adamw/loops.py", "w[i] -= decay * w[i] + rate", "w[i] -= decay * (w[i] if i < len(w) - 1 else 0) + rate"),
+    ("all of coder", "conv2d", "dbias[o] = total", "dbias[o] = total if o != 1 else 0.0"),
+    ("norm", "update", "factor = ", "factor = 1.0001 * "),
 )  # fmt: skip
 
 

@@ -21,6 +21,8 @@ from edits import edited, occurrences
 
 import warpladder
 from warpladder.ops.jit import cache as jit_cache
+from warpladder.ops.update import loops
+from warpladder.optimizers import base
 from warpladder.trainers.native.compiler import machine_code
 from warpladder.trainers.native.compiler.machine_code import CompiledFunction, MachineCode
 
@@ -52,6 +54,7 @@ def edited_modules(file: str, before: str, after: str) -> Iterator[None]:
         return fresh[function]
 
     try:
+        _forget_optimizers()
         jit_cache.cache_folder = lambda: None  # type: ignore[assignment]
         machine_code._stored = compiled
         for name in names:
@@ -65,6 +68,13 @@ def edited_modules(file: str, before: str, after: str) -> Iterator[None]:
         for name in names:
             sys.modules.pop(name, None)
         sys.modules.update(held)
+        _forget_optimizers()
+
+
+def _forget_optimizers() -> None:
+    """Let optimizers' loops be found and compiled anew: an edit of one that has run would change nothing."""
+    base._form.cache_clear()
+    loops.compiled_rule.cache_clear()
 
 
 def module(file: str) -> Any:

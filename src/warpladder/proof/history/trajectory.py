@@ -28,6 +28,7 @@ SAMPLED = 1 << 14  # numbers of an update that stand for all of them
 #: is up to two units in the last place.
 LOST = 4.0
 EVERY = 5  # steps of a twin for which a difference of gradients holds; no multiple of an epoch's steps
+GROWN = 2.0  # times as large as when the difference was computed, a tensor's gradient needs another one
 
 
 class StepSamples(NamedTuple):
@@ -78,7 +79,8 @@ class Trajectory:
     """Steps of the reference; as a twin, with rounding errors added.
 
     A twin stays so close to the truth that its gradient's difference changes slowly: the difference is computed in
-    every EVERY-th step, and used until the next one. Of large logits it is computed in every step.
+    every EVERY-th step, and used until the next one. It is computed in every step of large logits, in the first steps,
+    and where a tensor's gradient grows: a unit that leaves saturation may move more in one step than in all others.
 
     losses : one for each step; end : parameters after the last step.
     least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
@@ -232,6 +234,7 @@ def train(
     all_x, all_y = trainer.batch(np.arange(n))
     rates = config.rates(true.number, true.number + len(orders) * steps, n).tolist()
     least, start, judged = min(rates), trainer.params.copy(), moving(true.net)
+    sizes: dict[str, float] = {}  # of the gradient when differences were computed
     for number, order in enumerate(orders):
         indices = order.indices(0, n)
         for step in range(steps):
@@ -242,7 +245,10 @@ def train(
             samples = StepSamples(some, all_x[some], y, at, shares)
             found = true.gradients(samples)
             done = number * steps + step
-            is_fresh = done % EVERY == 0 or kinks.is_steep(true.entering[-1])
+            now = trainer.norms(found[1])
+            grows = done < EVERY or any(now[name] > GROWN * size for name, size in sizes.items())
+            is_fresh = grows or done % EVERY == 0 or kinks.is_steep(true.entering[-1])
+            sizes = now if is_fresh else sizes
             near, slight = twins if crossing is true else [*twins, crossing], None
             if not precision.coarse:
                 crossing, slight = _cross(true, crossing, samples, found, (rates[done], least), kinks)
