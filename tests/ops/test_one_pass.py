@@ -121,6 +121,7 @@ def made(name: str) -> tuple[Net, Dataset]:
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("is_full", [True, False])
+@pytest.mark.by_day(*(f"{number % 2 == 0}-{name}]" for number, name in enumerate(NETS)))
 def test_steps(name: str, is_full: bool) -> None:
     """All samples at once, and shuffled batches with a partial last one."""
     net, data = made(name)
