@@ -49,6 +49,12 @@ def test_several_are_compared_under_the_names_that_tell_them_apart(run):
     assert "gemm: " in text and "thin_forward" in text
 
 
+def test_the_folder_of_a_climb_is_answered_with_its_file(run):
+    code, out, err = run("before", "-o", "page.html")
+    assert (code, out) == (2, "")
+    assert err == "warpladder: before: Is a directory: name the results in it, before/results.json\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

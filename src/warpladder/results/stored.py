@@ -77,7 +77,9 @@ def reading(path: str | os.PathLike[str]) -> Iterator[Any]:
     try:
         yield read_json(Path(path).read_bytes())
     except OSError as error:
-        raise ResultsError(f"{os.fspath(path)}: {error.strerror or error}") from None
+        inner = Path(path) / "results.json"
+        hint = f": name the results in it, {inner}" if inner.is_file() else ""
+        raise ResultsError(f"{os.fspath(path)}: {error.strerror or error}{hint}") from None
     except ResultsError as error:
         raise ResultsError(f"{os.fspath(path)}: {error}") from None
 

@@ -174,7 +174,8 @@ def from_data_frame(data: Any, name: str) -> Frame:
         heading, dtype, values = str(series.name), series.dtype, series.to_list()
         odd = next((type(each).__name__ for each in values if isinstance(each, _NO_CELL)), None)
         if dtype.is_temporal() or dtype.is_nested() or odd is not None:
-            raise DataError(f"{name}: column {shown(heading)} holds {odd or dtype}: make numbers of it, or drop it")
+            what = odd or ("dates or times" if dtype.is_temporal() else dtype)
+            raise DataError(f"{name}: column {shown(heading)} holds {what}: make numbers of it, or drop it")
         if heading in columns:
             raise DataError(f"{name}: two columns are called {shown(heading)}")
         gone = series.is_null().to_list()
