@@ -33,11 +33,13 @@ from ..reference_cases import ReferenceStep
 from ..tolerance import SIGMAS, rounded
 from ..verdict import distance
 from ..witness import Batch
-from .one_by_one import OneByOne
+from .one_by_one import REAL, OneByOne
 
 DRAWS = 6  # of grids
 SURE = 2.0  # share by which the first of these draws must exceed a limit, that of n draws an n-th of it
 SUMS = 10  # draws of orders of sums: errors that are common to a channel have few directions
+SLIGHT = 1 / 8  # share of a bound below which the first REAL draws of errors are enough
+LOOKS = 1, 2, 4  # draws after which errors are looked at; and after the last
 MANY = 512  # numbers of a channel of which one accumulator is less exact than the bounds
 FIT = 2.0**17  # roundoffs of a gradient that may be counted beyond its bound: two digits of float32 are left
 
@@ -93,11 +95,19 @@ def with_format_errors(
             return step, "roundings change which logit of a sample is the largest"
         lost += (loss - step.loss) ** 2 / draws
         squares += np.square(found - step.gradient) / draws
+        if draw not in LOOKS and draw < draws:
+            continue
         errors = np.sqrt(_shared(net, squares))
         # those of a few draws alone, if they are much too large
         seen = errors if precision.coarse else errors * math.sqrt(draws / draw) / (1 + SURE * (1 / draw - 1 / draws))
         if reason := _too_large(views(net, seen), scales, limits, room, least):
             return step, reason
+        if draw == REAL and not precision.coarse:
+            errors *= math.sqrt(draws / draw)
+            slight = {name: SLIGHT * limit for name, limit in limits.items()}
+            if not _too_large(views(net, errors), scales, slight, 0.0, 0.0):  # what more draws find changes nothing
+                lost *= draws / draw
+                break
     more = np.zeros(net.param_count)
     at = views(net, more)
     for name, off in views(net, errors).items():

@@ -31,9 +31,8 @@ class OneByOne(ReferenceTrainer):
         super().__init__(net, TrainConfig(), state)
         self.roundoff, self.rng, self.kind = precision.roundoff, rng, np.dtype(precision.element)
         self.moments: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self.sizes: list[
-            list[np.ndarray]
-        ] = []  # of each sum of a pass, its errors (channels,) in the first REAL passes
+        # of each sum of a pass, its errors (channels,) in the first REAL passes, then their root mean square
+        self.sizes: list[list[np.ndarray]] = []
         self.number = 0  # of the next sum
         self.exact: list[np.ndarray] = []  # inputs up to the first normalisation, which have no such errors
 
@@ -73,10 +72,11 @@ class OneByOne(ReferenceTrainer):
         mean, var = next((mean, var) for a, mean, var in self.moments if a is x)
         z = batchnorm.normalised(layer, x, mean, var)  # type: ignore[arg-type]
         over, products = batchnorm.axes(x), dy * z
-        own = (products.sum(over), dy.sum(over)) if layer.affine else ()  # type: ignore[attr-defined]
+        sums, count = (dy.sum(over), products.sum(over)), dy.size // dy.shape[1]
+        own = sums[::-1] if layer.affine else ()  # type: ignore[attr-defined]
         if is_first:
             return own
-        means = [each.mean(over) + self._off(each) for each in (dy, products)]
+        means = [each / count + self._off(terms) for each, terms in zip(sums, (dy, products), strict=True)]
         dx = dy - batchnorm.across(means[0], x) - z * batchnorm.across(means[1], x)
         return dx * batchnorm.across((1.0 if w is None else w) / np.sqrt(var + layer.eps), x), *own  # type: ignore
 
@@ -91,14 +91,15 @@ class OneByOne(ReferenceTrainer):
         if len(seen) < REAL:
             seen.append(self._of_sum(terms))
             return seen[-1]
-        size = np.sqrt(np.mean(np.square(seen), axis=0))
-        return np.asarray(self.rng.normal(0.0, size))
+        if len(seen) == REAL:
+            seen.append(np.sqrt(np.mean(np.square(seen), axis=0)))
+        return np.asarray(self.rng.normal(0.0, seen[REAL]))
 
     def _of_sum(self, terms: np.ndarray) -> np.ndarray:
         """Error (channels,) of a sum in a drawn order, or what is usual for partial sums that grow as their mean and as
         the root of their number, if it is larger.
         """
-        over, channels = batchnorm.axes(terms), terms.shape[1]
+        channels = terms.shape[1]
         count = terms.size // channels
         rows = np.moveaxis(terms, 1, -1).reshape(len(terms), -1, channels)
         each, total, exact = rows.astype(self.kind), np.zeros(channels, self.kind), np.zeros(channels)
@@ -106,8 +107,8 @@ class OneByOne(ReferenceTrainer):
         for first in range(0, len(each), step):
             some = each[self.order[first : first + step]].reshape(-1, channels)
             total, exact = in_a_row(total, some), exact + some.sum(axis=0, dtype=np.float64)
-        found = (total - exact) / count
-        mean = terms.mean(over)
-        size = self.roundoff * np.sqrt(np.square(terms).mean(over) / 6 + count * np.square(mean) / 9)
+        found, mean = (total - exact) / count, exact / count
+        squares = np.einsum("npc,npc->c", rows, rows) / count
+        size = self.roundoff * np.sqrt(squares / 6 + count * np.square(mean) / 9)
         usual = self.rng.choice((-1.0, 1.0), channels) * size
         return np.where(np.abs(found) > size, found, usual)
