@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from warpladder.device.declarations import unreadable
 from warpladder.device.emulator import constant_sizes, of_host
+from warpladder.device.emulator.module import errors_of
 from warpladder.device.emulator.toolchain import why_not
+from warpladder.device.source import assembled
 from warpladder.errors import KernelError
 from warpladder.programs.build import ProgramOptions, compile_alone
 from warpladder.programs.gpus import find
@@ -156,3 +159,16 @@ def test_constant_records_keep_lines() -> None:
     assert out.count("\n") == text.count("\n")
     assert [name for name in "abcd" if f', {name}, "a.cu:1")' in out] == ["a", "b"]
     assert out.count("EMU_CONSTANT_BYTES") == 2
+
+
+def test_a_kernel_without_main_is_refused_for_what_it_returns() -> None:
+    source = assembled(Path("a.cu"), "__global__ int k(int* y) { return 1; }")
+    assert list(unreadable(source)) == ["k"]
+    assert unreadable(source)["k"].endswith("a kernel returns void")
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_kernel_without_main_is_refused_for_its_parameters() -> None:
+    source = assembled(Path("a.cu"), "struct S { char c[32768]; };\n__global__ void k(S s) {}\n")
+    assert errors_of(source)["k"].startswith("a.cu: the kernel's parameters take 32768 bytes")

@@ -185,9 +185,9 @@ def _kernels(source: KernelSource) -> tuple[list[tuple[str, re.Match[str]]], dic
         if unread.start() not in known:
             line = " ".join(text[unread.start() :].partition("{")[0].split())
             name = re.search(r"(\w+)\s*\(", line.replace("__launch_bounds__", ""))
-            unknown[name[1] if name else line[:80]] = (
-                f"{source.path.name}: cannot read the kernel '{line[:80]}': "
-                "its name and parameters must stand there without macros"
+            is_number = re.match(r"__global__\s+(?:unsigned|int|float|double|bool|char|long|short|size_t)\b", line)
+            unknown[name[1] if name else line[:80]] = f"{source.path.name}: cannot read the kernel '{line[:80]}': " + (
+                "a kernel returns void" if is_number else "its name and parameters must stand there without macros"
             )
     named = [(_qualified(match), match) for match in found]
     several = _overloaded(source, named)

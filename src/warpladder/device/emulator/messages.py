@@ -33,6 +33,8 @@ def first_error(said: str, what: str) -> str:
     for line in said.splitlines():
         match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
         if match:
+            if "emu: parameters" in match["why"]:  # at a line of the emulator's
+                return f"{what}: {refused(match['why'], said)}"
             return f"{match['file']}:{match['line']}: {refused(match['why'], said) or match['why']}"
     lines = [line for line in said.splitlines() if line.strip()]
     return f"{what} does not compile: {lines[0] if lines else 'the compiler says nothing'}"
