@@ -245,3 +245,20 @@ def test_a_managed_variable_is_the_device_s_by_its_address_too(tmp_path, capfd, 
     (problem,) = run([path], ProgramOptions(find("H100"), mode), ["wrong"]).problems
     assert problem.kind == "copy" and "is a variable of the program" in problem.message
     assert [line for _, line in problem.places] == [MANAGED[: MANAGED.index("// wrong")].count("\n") + 1]
+
+
+@needs_gcc
+@pytest.mark.slow
+def test_an_array_of_no_bytes_is_too_short(tmp_path: Path) -> None:
+    """A size that does not fit its type, 1024 * 1024 as an unsigned char, is 0."""
+    path = tmp_path / "a.cu"
+    path.write_text(
+        "#include <cstdlib>\nint main() {\n    unsigned char size = 1024 * 1024 % 256;\n"
+        "    char *x, *h = (char*)malloc(size), *g = new char[size];\n    cudaMalloc(&x, 1024);\n"
+        "    if (cudaMemcpy(h, x, size, cudaMemcpyDeviceToHost)) return 1;\n"
+        "    int error = cudaMemcpy(x, h, 1024, cudaMemcpyHostToDevice);\n"
+        "    cudaFree(x), free(h), delete[] g;\n    return error == 0;\n}\n"
+    )
+    outcome = run([path], ProgramOptions(find("H100")))
+    assert [(p.kind, p.places[0]) for p in outcome.problems] == [("copy", (str(path), 7))]
+    assert "an array of the host of 0 bytes (allocated at" in outcome.problems[0].message

@@ -39,7 +39,7 @@ static HostArray on_heap(uintptr_t at) {
     auto after = pieces.upper_bound(at);
     if (after == pieces.begin()) return {};
     auto& [low, piece] = *--after;
-    if (at - low >= piece.bytes || !is_there(low, piece.bytes)) return {};
+    if (at - low >= std::max(piece.bytes, size_t(1)) || !is_there(low, piece.bytes)) return {};
     return {"an array of the host of", at - low, piece.bytes, piece.code ? piece.code - program_base() : 0};
 }
 
@@ -121,7 +121,7 @@ HostArray host_array(const void* pointer) {
 
 EMU_EXPORT int emu_is_kernel() { return emu::current != nullptr; }
 EMU_EXPORT void emu_host_allocated(void* memory, size_t bytes, const void* code) {
-    if (!memory || !bytes || emu::current) return;
+    if (!memory || emu::current) return;
     std::lock_guard lock(emu::guard);
     emu::pieces[uintptr_t(memory)] = {bytes, uintptr_t(code)};
 }
