@@ -14,6 +14,7 @@ from warpladder.device.source import assembled
 from warpladder.errors import KernelError
 from warpladder.programs.build import ProgramOptions, compile_alone
 from warpladder.programs.gpus import find
+from warpladder.programs.reasons import first_error
 from warpladder.programs.run import run
 from warpladder.programs.sources import collected
 
@@ -172,3 +173,15 @@ def test_a_kernel_without_main_is_refused_for_what_it_returns() -> None:
 def test_a_kernel_without_main_is_refused_for_its_parameters() -> None:
     source = assembled(Path("a.cu"), "struct S { char c[32768]; };\n__global__ void k(S s) {}\n")
     assert errors_of(source)["k"].startswith("a.cu: the kernel's parameters take 32768 bytes")
+
+
+def test_an_error_in_a_macro_has_the_line_of_its_use() -> None:
+    """#define N 16, and a function with a parameter N."""
+    said = (
+        "a.cu:7:11: error: expected ',' or '...' before numeric constant\n    7 | #define N 16\n      |           ^~\n"
+        "a.cu:84:19: note: in expansion of macro 'N'\n   84 | int f(int *a, int N)\n      |                   ^\n"
+        "a.cu:9:27: error: 'x' was not declared\na.cu:90:11: note: in expansion of macro 'CHECK'\n"
+    )
+    reason = "expected ',' or '...' before numeric constant"
+    assert first_error(said, Path("a.cu")) == f"a.cu:84: {reason}; N is a macro"
+    assert first_error(said.partition("a.cu:84")[0], Path("a.cu")) == f"a.cu:7: {reason}"

@@ -92,6 +92,18 @@ def _called_from(messages: str) -> str:
     return ""
 
 
+def _expanded(messages: str, line: str, place: str) -> tuple[str, str]:
+    """Place in which a macro is used whose text an error in `line` of the messages is about, and what to say of it;
+    `place` itself without one.
+    """
+    said = messages[messages.index(line) + len(line) :]
+    said = re.split(r"^[^\n]*(?:error|warning): ", said, maxsplit=1, flags=re.MULTILINE)[0]
+    used = re.findall(r"^([^:\n]+:\d+):\d+: note: in expansion of macro ['‘](\w+)['’]", said, re.MULTILINE)
+    if not used or used[-1][0] == place or Path(used[-1][0].rpartition(":")[0]).is_relative_to(_PACKAGE):
+        return place, ""
+    return used[-1][0], f"; {used[-1][1]} is a macro"
+
+
 def first_error(messages: str, path: Path) -> str:
     """First error of the compiler as one line: file:line: fault."""
     if constants := constant_sizes.reason(messages):
@@ -112,7 +124,8 @@ def first_error(messages: str, path: Path) -> str:
             driver = _driver_name(messages, place)
             if driver:
                 return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"
-            return f"{place}: {_unknown(match['why'])}"
+            at, of_macro = _expanded(messages, line, place)
+            return f"{at}: {_unknown(match['why'])}{of_macro}"
     twice = re.search(r"multiple definition of [`'‘](?P<name>[^'’]+)['’]; (?P<first>[^\n]*): first defined", messages)
     if twice:
         places = re.findall(r"[^\s:;(]+\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp):\d+", messages[: twice.end()])
