@@ -185,3 +185,15 @@ def test_an_error_in_a_macro_has_the_line_of_its_use() -> None:
     reason = "expected ',' or '...' before numeric constant"
     assert first_error(said, Path("a.cu")) == f"a.cu:84: {reason}; N is a macro"
     assert first_error(said.partition("a.cu:84")[0], Path("a.cu")) == f"a.cu:7: {reason}"
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_program_runs_up_to_its_first_call_of_opengl(tmp_path: Path) -> None:
+    path = tmp_path / "a.cu"
+    path.write_text(
+        "#include <GL/glut.h>\nint main(int n, char**) {\n    if (n > 5) {\n"
+        "        glColorMaterial(GL_FRONT, GL_AMBIENT_AND_DIFFUSE), glAccum(1, 2), glColor3ub(1, 2, 3);\n    }\n"
+        "    return 7;\n}\n"
+    )
+    assert run([path], ProgramOptions(find("H100"))).code == 7

@@ -206,6 +206,7 @@ def test_a_program_without_kernels_of_its_own_is_one(tmp_path):
         "// no main() {} here",
         "__global__ void k() {}",
         "__global__ void k(){} int main() {}",
+        "auto main() -> int {} // main() {}",
     ):
         file.write_text("#include <cub/cub.cuh>\n" + text + "\n")
         assert has_main(file) == text.endswith("main() {}")

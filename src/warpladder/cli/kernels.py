@@ -25,7 +25,7 @@ def has_main(file: Path) -> bool:
 
     text = source.read(file).text
     host = host_code(file) if "__global__" in text else bare(text)
-    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host) is not None
+    return re.search(r"\bmain\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{", host) is not None
 
 
 #: Kernels of a file for which a launch is proposed.
