@@ -238,7 +238,7 @@ def test_convolutions_by_warpgroup_products_fit(kind: str, assembled: list[str])
     cache, and all products are wgmma.
     """
     limits = OfflineDevice("sm_90").limits
-    for path, staged, names in (
+    for path, staged, listed in (
         (
             warpgroups.SOURCE,
             warpgroups.STAGED,
@@ -246,7 +246,7 @@ def test_convolutions_by_warpgroup_products_fit(kind: str, assembled: list[str])
         ),
         (warpgroups.WEIGHTS, 0, ("correlate<BF16, 2>", "correlate<SPLIT, 1>", "correlate<HALF, 1>")),
     ):
-        names = tuple(name for name in names if kind in name)
+        names = tuple(name for name in listed if kind in name)
         found = compiler.compile(sources.read(path), names, "sm_90a")
         for name in names:
             taken, pieces = found.resources[name], int(name[-2])

@@ -53,6 +53,30 @@ def test_a_signal_stops_training_with_a_checkpoint_that_goes_on_bit_for_bit(tmp_
     assert facts(train(CNN, data(), resume=path).checkpoint) == facts(train(CNN, data(), CONFIG, rung=rung).checkpoint)
 
 
+@pytest.mark.parametrize(("step", "ending"), [(2, "no checkpoint was written yet"), (9, "resume from '.*'")])
+def test_a_signal_that_also_breaks_the_trainer_stops_the_run(tmp_path, step, ending):
+    """As Ctrl-C at a terminal does, which ends the processes of a DataLoader too."""
+    path = tmp_path / "run.safetensors"
+
+    def broken(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        send_at(step // 7, step % 7)(trainer, order, first, last)
+        if order.epoch == step // 7 and last > step % 7:
+            raise RuntimeError("DataLoader worker exited unexpectedly")
+
+    with pytest.raises(Stopped, match=f"training stopped after .*; {ending}") as stopped:
+        train(CNN, data(), CONFIG, rung=hooked("numpy", before=broken), checkpoint=path)
+    assert stopped.value.exit_code == 128 + signal.SIGINT
+    assert isinstance(stopped.value.__cause__, RuntimeError) and path.exists() == (step > 6)
+
+
+def test_an_error_without_a_signal_stays_itself():
+    def broken(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        raise RuntimeError("a worker exited")
+
+    with pytest.raises(RuntimeError, match="a worker exited"):
+        train(CNN, data(), CONFIG, rung=hooked("numpy", before=broken))
+
+
 def test_a_signal_without_a_checkpoint_file_says_that_nothing_is_saved():
     with pytest.raises(Stopped, match="after step 4 of 7 in epoch 2 of 3; nothing is saved"):
         train(CNN, data(), CONFIG, rung=hooked("numpy", before=send_at(1, 2)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..checkpoint import Checkpoint, EpochLog, EpochSums, Score, best_epoch, is_over
 from ..data.order import Order
-from ..errors import CheckpointError, DivergedError, Stopped, StopTraining, UnsavedError
+from ..errors import CheckpointError, DivergedError, Stopped, StopTraining, UnsavedError, WarpladderError
 from ..nets import CrossEntropyLoss
 from ..nets.params import tensors, views
 from ..ops.jit.compile_time import compiling
@@ -141,9 +141,17 @@ class TrainingLoop:
         self._end_epochs(count)
 
     def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
-        """Result of `work` and its seconds, without the seconds to compile code or to fetch it from a cache."""
+        """Result of `work` and its seconds, without the seconds to compile code or to fetch it from a cache.
+
+        Ctrl-C ends the processes of a DataLoader too, and PyTorch then raises an error: the run was stopped.
+        """
         own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
-        result = work(*arguments)
+        try:
+            result = work(*arguments)
+        except Exception as error:
+            if self.interrupt.signum is None or isinstance(error, WarpladderError):
+                raise
+            raise self._stopped() from error
         seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before
         if compiled > REPORTED and self.show is not None:
             self.show.say(f"compiled in {compiled:.1f} s, which no epoch counts")
@@ -284,4 +292,6 @@ class TrainingLoop:
     def _stored(self) -> str:
         """Clause on how to resume the run, for a message."""
         path = self.saver.policy.path
-        return "nothing is saved, without a checkpoint file" if path is None else f"resume from {os.fspath(path)!r}"
+        if path is None:
+            return "nothing is saved, without a checkpoint file"
+        return f"resume from {os.fspath(path)!r}" if os.path.exists(path) else "no checkpoint was written yet"
