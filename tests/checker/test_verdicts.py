@@ -219,8 +219,8 @@ def test_structs_and_vectors_by_value(run: Run, tmp_path: Path) -> None:
 def test_one_kernel_is_refused_and_its_neighbours_are_checked(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = run("planted.cu")
-    assert code == 0
+    code, out, err = run("planted.cu")
+    assert code == 2 and "nothing was checked: a launch is missing" in err, err
     assert "refused: kernel rows of planted.cu: 'float** rows' is a pointer to pointers" in out
     assert "refused: kernel looked_up of planted.cu: the type of 'cudaTextureObject_t table' is neither" in out
     assert "filled<double>, an instance that the file names" in out

@@ -60,7 +60,9 @@ def test_the_folder_of_a_climb_is_answered_with_its_file(run):
     [
         ("none.json", None, "No such file or directory"),
         ("folder.json", b"/", "Is a directory"),
-        ("page.html", b"<!doctype html>", "is not a results file: Expecting value in line 1, column 1"),
+        ("page.html", b"<!doctype html>", "is not a results file: it is a page (HTML or XML): name the results.json"),
+        ("empty.json", b" \n", "is not a results file: it is empty"),
+        ("words.txt", b"rung,seconds\n", "is not a results file: it is other text, for JSON begins with {"),
         ("bytes.bin", b"\x80\x81", "is not a results file: its bytes are not UTF-8 text"),
         ("newer.json", b'{"schema": 99}', "has schema 99, this warpladder reads 1: run the climb again"),
         ("other.json", b'{"cells": []}', "is not a results file of a climb: it has no schema"),

@@ -25,12 +25,23 @@ def read_json(raw: bytes) -> Any:
     except UnicodeDecodeError:
         raise ResultsError("is not a results file: its bytes are not UTF-8 text") from None
     except json.JSONDecodeError as error:
+        if reason := _plainly(raw.strip()):
+            raise ResultsError(f"is not a results file: {reason}") from None
         raise ResultsError(f"is not a results file: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ResultsError("is not a results file: it is nested too deeply") from None
     except ValueError as error:  # a constant that JSON lacks, or a whole number of thousands of digits
         reason = "it has a number of thousands of digits" if "digits" in str(error) else " ".join(str(error).split())
         raise ResultsError(f"is not a results file: {reason}") from None
+
+
+def _plainly(raw: bytes) -> str | None:
+    """Reason why bytes are no JSON, where it is plain without a place."""
+    if not raw:
+        return "it is empty"
+    if raw[:1] == b"<":
+        return "it is a page (HTML or XML): name the results.json that the page was made of"
+    return None if raw[:1] in b"{[" else "it is other text, for JSON begins with {"
 
 
 def _no_constant(token: str) -> float:
