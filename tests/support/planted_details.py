@@ -1,6 +1,6 @@
 """Planted trainers that get one detail wrong, as programs by hand do: which norm, count, mask, or last batch.
 
-Each fault has `lies`. Its honest twin is the same code, told not to lie.
+Each fault has `lies`. Its honest twin is the same code, with the fault off.
 """
 
 from __future__ import annotations
@@ -423,8 +423,8 @@ class RoundsTheBias:
         self.buffers.b[...] = held
 
 
-def told(fault: type) -> type:
-    """The same code, told not to lie."""
+def honest_twin(fault: type) -> type:
+    """The same code, with the fault off."""
     return type(f"Honest{fault.__name__}", (fault,), {"lies": False})
 
 
@@ -433,7 +433,7 @@ def planted(
 ) -> Planted:
     kind = layer or (type(settings["optimizer"]) if "optimizer" in settings else None)
     name = fault.__name__ if kind is None else f"{fault.__name__}-{kind.__name__}"
-    return Planted(name, build(fault), build(told(fault)), loss, layer, settings)
+    return Planted(name, build(fault), build(honest_twin(fault)), loss, layer, settings)
 
 
 def of_layer(kind: type, *faults: type) -> list[Planted]:

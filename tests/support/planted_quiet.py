@@ -1,6 +1,6 @@
 """Planted trainers whose faults are small, or rare: a thousandth of a slot, one size of a last batch, one count.
 
-Each fault has `lies`. Its honest twin is the same code, told not to lie.
+Each fault has `lies`. Its honest twin is the same code, with the fault off.
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ def test_a_unit_that_rounding_moves_across_the_kink_of_its_relu_may_diverge():
     turn = Turn(State(initial(net, 0)), [task.order(0)])
     assert turn.start is not None
     params = turn.start.params
-    first, second = (np.abs(moved(turn, 0.5, seed).params) > np.abs(params) for seed in (0, 1))
+    first, second = (
+        np.abs(moved(turn.start, 0.5, np.random.default_rng(seed)).params) > np.abs(params) for seed in (0, 1)
+    )
     units = [unit for unit in range(wide) if not first[2 * unit] and second[2 * unit] != second[2 * unit + 1]]
     unit = units[0]  # its weights become 1 and -1
     params[2 * unit : 2 * unit + 2] = 1, -1

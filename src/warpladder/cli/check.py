@@ -86,7 +86,7 @@ def check(
                 try:
                     context.exit(_run(file, timeout, has_limit, counted))
                 except KernelError as error:
-                    wrong = f"{error}; its kernels, listed here, can be checked without main()"
+                    wrong = str(error)
             wrong = _listed(file, as_json, is_toml, wrong)
             if not (wrong or is_list or as_json or is_toml):
                 wrong = unlaunched(file, "checked")
@@ -115,8 +115,10 @@ def _listed(file: Path, as_json: bool, is_toml: bool, refused: str) -> str:
     except KernelError:
         if not refused:
             raise
-        return refused.partition("; its kernels, ")[0]
-    return refused.partition("; its kernels, ")[0] or wrong if wrong else refused
+        return refused
+    if refused and not wrong:
+        return f"{refused}; its kernels, listed here, can be checked without main()"
+    return refused or wrong
 
 
 def _checked(

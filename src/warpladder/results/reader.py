@@ -39,6 +39,7 @@ def _plainly(raw: bytes) -> str | None:
     """Reason why bytes are no JSON, where it is plain without a place."""
     if not raw:
         return "it is empty"
+    raw = raw.removeprefix(b"\xef\xbb\xbf")  # a mark of UTF-8, which JSON has not
     if raw[:1] == b"<":
         return "it is a page (HTML or XML): name the results.json that the page was made of"
     return None if raw[:1] in b"{[" else "it is other text, for JSON begins with {"

@@ -22,15 +22,12 @@ from time import perf_counter
 
 import numpy as np
 
-from ..data.order import Order
 from ..ladder import find
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, MSELoss
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
 from .task import ClimbTask
-from .turn import Refused, Turn
-
-Call = tuple[Order, int, int]  # an epoch's order, the first step and the step after the last
+from .turn import Refused, StepRange, Turn
 
 #: Relative change of the weights of the other runs, by precision: two roundings.
 ROUNDING = {"fp64": 2.0**-22, "fp32": 2.0**-22, "tf32": 2.0**-9, "bf16": 2.0**-6, "fp16": 2.0**-9}
@@ -66,7 +63,7 @@ def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog
     for seed, change in product(range(PAIRS), (MARGIN * rounding, -MARGIN * rounding)):
         if (errors <= allowed[:usable]).all():
             break
-        with _trainer(task, moved(turn, change, seed)) as trainer:
+        with array_trainer(task, moved(turn.start, change, np.random.default_rng(seed))) as trainer:
             other = np.concatenate([trainer.run(*call).loss for call in calls])
         allowed = np.maximum(allowed, FAR * np.maximum.accumulate(np.abs(other - wanted)))
     off = ~(errors <= allowed[:usable])
@@ -106,15 +103,16 @@ def _heaviest(weights: tuple[float, ...] | None) -> float:
 
 def _trained(
     task: ClimbTask, turn: Turn, steps: int, rounding: float, first_step: int
-) -> tuple[list[Call], np.ndarray, np.ndarray, float]:
+) -> tuple[list[StepRange], np.ndarray, np.ndarray, float]:
     """Calls that train the first steps of a turn by array code, their losses (steps,), the change of these if the last
     bits of the weights change, and the largest output before and after these steps.
     """
     assert turn.start is not None
-    calls: list[Call] = []
+    calls: list[StepRange] = []
+    changed = moved(turn.start, rounding, np.random.default_rng(0))
     losses: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     began = perf_counter()
-    with _trainer(task, turn.start) as first, _trainer(task, moved(turn, rounding, seed=0)) as second:
+    with array_trainer(task, turn.start) as first, array_trainer(task, changed) as second:
         largest = _largest_output(task, first)
         for call in _calls(turn, steps, first_step):
             calls.append(call)
@@ -127,19 +125,17 @@ def _trained(
     return calls, wanted, np.abs(other - wanted), largest
 
 
-def _calls(turn: Turn, steps: int, first: int) -> Iterator[Call]:
+def _calls(turn: Turn, steps: int, first: int) -> Iterator[StepRange]:
     """Calls of the first `steps` steps of each epoch of a turn, which begins at the step `first` of its first epoch."""
     for number, order in enumerate(turn.orders):
         for at in range(0 if number else first, steps, CHUNK):
-            yield order, at, min(steps, at + CHUNK)
+            yield StepRange(order, at, min(steps, at + CHUNK))
 
 
-def moved(turn: Turn, change: float, seed: int) -> State:
-    """State at the start of a turn with each weight changed by a share, up or down as drawn from a seed."""
-    assert turn.start is not None
-    params = turn.start.params
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], len(params))
-    return turn.start.copied().but(params=(params * (1 + change * signs)).astype(params.dtype))
+def moved(state: State, change: float, rng: np.random.Generator) -> State:
+    """Copy of a state with each weight changed by the share `change` of itself, up or down as drawn."""
+    signs = rng.choice([-1.0, 1.0], len(state.params))
+    return state.copied().but(params=(state.params * (1 + change * signs)).astype(state.params.dtype))
 
 
 def _largest_output(task: ClimbTask, trainer: Trainer) -> float:
@@ -147,7 +143,8 @@ def _largest_output(task: ClimbTask, trainer: Trainer) -> float:
     return float(np.max(np.abs(outputs), initial=0.0))
 
 
-def _trainer(task: ClimbTask, state: State) -> Trainer:
+def array_trainer(task: ClimbTask, state: State) -> Trainer:
+    """Trainer of the package's array code at a state, in the precision of its weights, with the data set loaded."""
     rung = find("numpy", precision="fp64") if state.params.dtype == np.float64 else find("numpy")
     trainer = rung.build(task.net, task.config, state.copied())
     trainer.load(task.data)

@@ -19,7 +19,7 @@ from ..rungs.base import Rung
 from ..trainers.base import State
 from .task import ClimbTask
 from .turn import Refused, StepRange
-from .witness_losses import DEVIATING, ROUNDING
+from .witness_losses import DEVIATING, ROUNDING, array_trainer, moved
 
 #: Most steps of a probe: rounding makes runs diverge, and array code is slow.
 PROBE_STEPS = 4
@@ -46,24 +46,22 @@ def check_weights(rung: Rung, task: ClimbTask, probe: Probe) -> None:
     if find("numpy", precision="fp64").unsupported(task.net, task.config) is not None:
         return
     first, last = probe.call[1:]
-    for name, error, allowed, moved in differences(rung, task, probe):
-        if not allowed >= BLUNT * moved and not error <= allowed:
+    for name, error, allowed, length in differences(rung, task, probe):
+        if not allowed >= BLUNT * length and not error <= allowed:
             raise Refused(
                 f"the timed run does not train the required steps: from step {first} to {last} of an epoch {name} "
-                f"is off by {error / moved:.2g} of what it moves, and {allowed / moved:.2g} is rounding"
+                f"is off by {error / length:.2g} of what it moves, and {allowed / length:.2g} is rounding"
             )
 
 
 def differences(rung: Rung, task: ClimbTask, probe: Probe) -> list[tuple[str, float, float, float]]:
-    """Error, largest honest error and length of each tensor's movement: (name, error, allowed, moved)."""
+    """Error, largest honest error and length of each tensor's movement: (name, error, allowed, length)."""
     before, call = probe.before, probe.call
     rounding = ROUNDING[rung.precision] * (DEVIATING if rung.deviations else 1)
     rng, wide = np.random.default_rng(0), before.copied(np.float64)
     truth = _movement(task, wide, call)
     others = [] if before.params.dtype == np.float64 else [_movement(task, before, call)]
-    for _ in range(TWINS):
-        signs = rng.choice([-1.0, 1.0], len(wide.params))
-        others.append(_movement(task, wide.but(params=wide.params * (1 + rounding * signs)), call))
+    others += [_movement(task, moved(wide, rounding, rng), call) for _ in range(TWINS)]
     found = probe.after.params.astype(np.float64) - before.params
     unit, parts = UNIT.get(rung.precision, 1.0), param_slices(task.net)
     largest: dict[int, float] = {}  # root mean square of what the tensor of a layer that moves most moves by
@@ -73,10 +71,10 @@ def differences(rung: Rung, task: ClimbTask, probe: Probe) -> list[tuple[str, fl
     rows = []
     for part in parts:
         at = slice(part.start, part.stop)
-        moved, terms = _norm(truth[at]), largest[part.layer] * math.sqrt(part.stop - part.start)
+        length, terms = _norm(truth[at]), largest[part.layer] * math.sqrt(part.stop - part.start)
         near = max(_norm(other[at] - truth[at]) for other in others)
         rounded = STORED * math.sqrt(call.last - call.first) * _norm(wide.params[at]) + SUMMED * terms
-        rows.append((part.name, _norm(found[at] - truth[at]), MARGIN * near + unit * rounded, moved))
+        rows.append((part.name, _norm(found[at] - truth[at]), MARGIN * near + unit * rounded, length))
     return rows
 
 
@@ -86,8 +84,6 @@ def _norm(a: np.ndarray) -> float:
 
 def _movement(task: ClimbTask, start: State, call: StepRange) -> np.ndarray:
     """Change of the parameters in float64 that array code makes from a state."""
-    rung = find("numpy", precision="fp64") if start.params.dtype == np.float64 else find("numpy")
-    with rung.build(task.net, task.config, start.copied()) as trainer:
-        trainer.load(task.data)
+    with array_trainer(task, start) as trainer:
         trainer.run(*call)
         return trainer.state().params.astype(np.float64) - start.params

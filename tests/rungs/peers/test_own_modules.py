@@ -42,6 +42,15 @@ def test_a_module_of_other_outputs_is_refused(change, words):
     assert reason is not None and re.search(words, reason)
 
 
+def test_a_module_that_cannot_compute_is_a_row_and_the_climb_goes_on():
+    peer = torch_peer("mine", "mine", lambda net: Mine(net, lambda out: out @ out))
+    assert peer.unsupported(NET, wl.TrainConfig()) is None
+    config = wl.TrainConfig(epochs=1, batch_size=32, learning_rate=0.1)
+    mine, other = wl.climb(NET, "digits", config, [peer, "numpy"], repeats=1, kept=False).rungs
+    assert (mine.status, other.status) == ("failed", "timed")
+    assert "cannot be multiplied" in (mine.reason or "")
+
+
 @pytest.mark.parametrize("make", [Mine(NET), "mine", None])
 def test_a_module_in_place_of_its_class_is_refused(make):
     with pytest.raises(ArgumentError, match="torch_peer wants a function from a net to a module, for instance its"):

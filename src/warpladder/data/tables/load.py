@@ -23,10 +23,9 @@ from ..subset import check_numbers, permutation, stratified
 from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn
 from .frame import Frame, from_data_frame, from_text, joined
 from .oddities import counting, may_be_label, warn_of_leaks, warn_of_outliers, warn_of_twins
-from .text import read_text
+from .text import MOST_TITLES, read_text
 
 _LIMIT = 2**32  # bytes of text
-_TITLES = 10  # most rows of titles above the names of the columns that a message knows
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
@@ -253,7 +252,7 @@ def _check_known(frame: Frame, name: str, rows: np.ndarray, labels: np.ndarray, 
 
 def _below(frame: Frame, name: str) -> str:
     """Hint for the name of a column that stands in one of the first rows instead of the first line, or ""."""
-    for row in range(min(frame.rows, _TITLES)):
+    for row in range(min(frame.rows, MOST_TITLES)):
         cells = [cell for column in frame.columns.values() for cell in re.split("[;,|\t]", column.texts[row] or "")]
         if frame.lines is not None and name in [cell.strip(' "') for cell in cells]:
             return f": it stands in line {frame.lines[row]}; take out what stands above the names of the columns."

@@ -1,4 +1,6 @@
-"""What is odd in a table that can be trained on: columns that count the rows or tell the label, twins, outliers."""
+"""Warnings about a table: columns that number its rows or determine the label, values that differ only in capitals or
+spaces, outliers.
+"""
 
 from __future__ import annotations
 

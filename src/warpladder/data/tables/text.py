@@ -20,9 +20,10 @@ _LONGEST_LINE = 2**20
 #: Pattern of a number in a table.
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_NUL = re.compile(rb"\0")
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1f]")
 _SEP = re.compile(rb'"?sep=[,;|\t]?"?', re.IGNORECASE)  # line for Excel above a table
-_MOST_TITLES = 10  # most rows above the names of the columns that a message takes for titles
+MOST_TITLES = 10  # most rows above the names of the columns that a message takes for titles
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)", re.DOTALL)
 
@@ -100,10 +101,10 @@ def read_text(reader: Reader) -> Text:
     is_text = kind == "plain text" or (kind == "JSON text" and not _JSON.match(head)) or kind.startswith("unknown")
     if not is_text or (b"\0" in head and _CONTROL.search(head)):
         reader.fail(f"looks like {kind} where a CSV table is wanted")
-    if (at := bytes(content).find(b"\0")) >= 0:
+    if nul := _NUL.search(content):
         if 4 * head.count(b"\0") > len(head):
             reader.fail("looks like text in UTF-16 (save it as UTF-8) where a CSV table is wanted")
-        number = len(_LINE_END.findall(bytes(content[:at]))) + 1
+        number = len(_LINE_END.findall(bytes(content[: nul.start()]))) + 1
         reader.fail(f"line {number} holds a NUL byte, as no text does: the file is damaged or no table, write it again")
     first = _first_line(reader, content)
     if _SEP.fullmatch(first):
@@ -162,7 +163,7 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int, separa
         row, wanted, cells = map(int, found.groups())
         found_row = reason.partition("columns, got")[2].partition(":")[2]
         names = [cell.strip(' "') for cell in found_row.split(separator)]
-        is_heading = cells > wanted and 1 < row <= _MOST_TITLES and not any(map(NUMBER.fullmatch, names))
+        is_heading = cells > wanted and 1 < row <= MOST_TITLES and not any(map(NUMBER.fullmatch, names))
         if '"' not in found_row or is_heading:
             line = _line(content, row - 1) if row else 1
             todo = ": if it names the columns, take out what stands above it" if is_heading else ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from ..declarations import split
@@ -70,7 +70,7 @@ def marked(text: str, texts: Collection[str]) -> str:
     """Text in which device code that nvcc refuses has a name that no compiler knows. texts : the program's files."""
     plain = bare(text)
     changes = [change for match in re.finditer(r"\b__global__\b", plain) for change in _returned(plain, match)]
-    known = _Names(texts)
+    known = _names(tuple(texts))
     for first, body, last in of_device(plain):
         inside, head = plain[body:last], plain[first:body]
         if "__CUDA_ARCH__" in text[body:last] or "NV_IF" in inside:
@@ -160,6 +160,11 @@ class _Names:
                 return False
             count += 1
         return name in _LIBRARY or (count > 0 if is_call else count == 1)
+
+
+@lru_cache(2)  # a program's files have the same names
+def _names(texts: tuple[str, ...]) -> _Names:
+    return _Names(texts)
 
 
 @cache

@@ -39,7 +39,7 @@ DRAWS = 6  # of grids
 SURE = 2.0  # share by which the first of these draws must exceed a limit, that of n draws an n-th of it
 SUMS = 10  # draws of orders of sums: errors that are common to a channel have few directions
 SLIGHT = 1 / 8  # share of a bound below which the first REAL draws of errors are enough
-LOOKS = 1, 2, 4  # draws after which errors are looked at; and after the last
+LOOKS = 1, 2, REAL  # draws after which errors are looked at; and after the last
 MANY = 512  # numbers of a channel of which one accumulator is less exact than the bounds
 FIT = 2.0**17  # roundoffs of a gradient that may be counted beyond its bound: two digits of float32 are left
 

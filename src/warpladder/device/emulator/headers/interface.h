@@ -62,6 +62,8 @@ struct alignas(64) Thread {
     Combine combine;  // null for __syncwarp
 };
 
+constexpr unsigned LARGE_SHARED = 4096;  // bytes of a __shared__ variable above which `reached` is noted
+
 // One __shared__ variable of a module. Places are linked as the module is loaded; offsets count from the block's shared
 // memory.
 struct Place {

@@ -38,7 +38,7 @@ template <class S> inline __attribute__((always_inline)) S& shared() {
 #ifdef EMU_CHECK
     return *static_cast<S*>(emu_shared(&Placed<S>::place));
 #else
-    if constexpr (sizeof(S) > 4096) Placed<S>::place.reached = true;
+    if constexpr (sizeof(S) > LARGE_SHARED) Placed<S>::place.reached = true;
     return *reinterpret_cast<S*>(current->block->shared + Placed<S>::offset);
 #endif
 }

@@ -17,7 +17,7 @@ EMU_NUMBERS(emu_grid_size, current->block->grid)
 #undef EMU_NUMBERS
 EMU_EXPORT unsigned emu_thread_linear() { return current->linear; }
 EMU_EXPORT void* emu_shared(const Place* place) {
-    if (place->bytes > 4096) place->reached = true;
+    if (place->bytes > LARGE_SHARED) place->reached = true;
     return current->block->shared + place->offset;
 }
 EMU_EXPORT void* emu_dynamic_shared([[maybe_unused]] const char* name, [[maybe_unused]] unsigned element) {

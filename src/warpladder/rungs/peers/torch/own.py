@@ -74,11 +74,16 @@ def _unsupported(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig
 
 
 def _other_outputs(module: nn.Module, net: Net) -> str | None:
-    """Reason why a module's outputs are not the net's; None if they have their shape."""
+    """Reason why a module's outputs are not the net's; None if they have their shape, or if computing them fails: the
+    proof then shows where, and other rungs go on.
+    """
     import torch
 
-    with torch.no_grad():
-        out = module.eval()(torch.zeros(2, *net.in_shape))
+    try:
+        with torch.no_grad():
+            out = module.eval()(torch.zeros(2, *net.in_shape))
+    except Exception:
+        return None
     shape = tuple(getattr(out, "shape", ()))
     if shape == (2, *net.out_shape):
         return None
