@@ -30,16 +30,20 @@ def column_names(values: Any) -> tuple[str, ...]:
     return tuple(names) if usable else ()
 
 
-def check_columns(source: str, found: Sequence[str], names: Sequence[str], optional: Sequence[str] = ()) -> None:
+def check_columns(
+    source: str, found: Sequence[str], names: Sequence[str], optional: Sequence[str] = (), hint: str = ""
+) -> None:
     """Raise `DataError` if columns of the training data are missing, or there are others; the message names them.
 
     source : name of the data in messages. optional : names that may be missing, or may be present in addition.
+    hint : end of the message if columns are missing.
     """
     lacks = [name for name in names if name not in found and name not in optional]
     odd = [name for name in found if name not in names and name not in optional]
     if lacks or odd:
         what = [f"it lacks {listed(lacks)!r}"] * bool(lacks) + [f"it has {listed(odd)!r}"] * bool(odd)
-        raise DataError(f"{source}: its columns are not those of the training data: {' and '.join(what)}")
+        end = hint if lacks else ""
+        raise DataError(f"{source}: its columns are not those of the training data: {' and '.join(what)}{end}")
 
 
 def places_of(source: str, found: Sequence[str], names: Sequence[str]) -> list[int]:

@@ -41,7 +41,7 @@ def read_folder(path: str | os.PathLike[str], seed: int = 0) -> Dataset:
         test_x, test_y = _images(test, train_x[0])
     else:
         x, y = _images(root)
-        train, _, held = stratified(np.array(y), seed, 0, True)
+        train, _, held = stratified(str(root), np.array(y), seed, 0, True)
         train_x, train_y, test_x, test_y = ([part[at] for at in rows] for rows in (train, held) for part in (x, y))
     return arrays(np.stack(train_x), train_y, np.stack(test_x), test_y, layout="NCHW", name=root.name or str(root))
 

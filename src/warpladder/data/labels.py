@@ -5,18 +5,23 @@ sorted distinct values of the training labels.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
-from ..errors.arguments import listed, shown
+from ..errors.arguments import kind_of, listed, shown
+from ..errors.warning import warn
 from .convert import to_numpy
 from .encoded import encoded
 
 #: User's value for a class.
 ClassValue = str | bool | int | float
+#: Pattern of a text that is a date or a time.
+DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:.*)?")
 
 
 def is_text(labels: np.ndarray) -> bool:
@@ -65,7 +70,8 @@ def label_array(values: Any, what: str) -> np.ndarray:
         at = int(np.argmin(np.isfinite(found)))
         raise DataError(f"{what}: the label of sample {at} is {found[at]}: leave out the samples without a label")
     if found.dtype.kind not in "Ubiuf" and found.size:
-        raise DataError(f"{what} must be names or numbers, got {found.dtype}")
+        dates = ": of dates make numbers, and give them as targets" if found.dtype.kind in "mM" else ""
+        raise DataError(f"{what} must be names or numbers, got {found.dtype}{dates}")
     return found
 
 
@@ -73,6 +79,10 @@ def _from_objects(found: np.ndarray, what: str) -> np.ndarray:
     """Labels of an array of objects, as an array of their own type."""
     each = [label.decode("utf-8", "replace") if isinstance(label, bytes) else label for label in found.tolist()]
     for at, label in enumerate(each):
+        if isinstance(label, date | time | timedelta) and label == label:
+            raise DataError(
+                f"{what}: the label of sample {at} is {kind_of(label)}: of dates make numbers, and give them as targets"
+            )
         if label is None or not (isinstance(label, (str, bool, int, float, np.generic)) and label == label):
             raise DataError(
                 f"{what}: the label of sample {at} is {shown(label)}: leave out the samples without a label"
@@ -82,6 +92,15 @@ def _from_objects(found: np.ndarray, what: str) -> np.ndarray:
         name, number = each[text.index(True)], each[text.index(False)]
         raise DataError(f"{what} mix names and numbers, {shown(name)} and {shown(number)}: give all in one type")
     return np.array(each) if each else found
+
+
+def warn_of_dates(classes: Sequence[ClassValue], what: str) -> None:
+    """Warn of classes that are dates or times, each of which is a class by itself."""
+    if classes and all(isinstance(each, str) and DATE.fullmatch(each) for each in classes):
+        warn(
+            f"{what} are dates or times, {shown(classes[0])} first, and each of them a class by itself: to predict a "
+            "time make numbers of them, such as days since a date, and give these as targets"
+        )
 
 
 def classes_of(labels: np.ndarray, others: Sequence[np.ndarray] = ()) -> tuple[ClassValue, ...]:
@@ -166,6 +185,7 @@ def numbered_parts(name: str, given: Mapping[str, Any]) -> tuple[dict[str, np.nd
         kinds = ("names", "numbers") if is_text(train) else ("numbers", "names")
         raise DataError(f"{name}: train labels are {kinds[0]}, {odd[0]} labels are {kinds[1]}")
     classes = classes_of(train, [y for part, y in found.items() if part != "train"])
+    warn_of_dates(classes, f"{name}: train labels")
     numbers = {part: numbered(y, classes, f"{name}: {part} labels") for part, y in found.items()}
     return {part: encoded(y, classes) if classes else y for part, y in numbers.items()}, classes
 

@@ -69,15 +69,16 @@ def check_numbers(name: str, limit: Any, validation: Any, seed: Any) -> None:
 
 
 def stratified(
-    y: np.ndarray, seed: int, validation: int | None, tests: bool
+    name: str, y: np.ndarray, seed: int, validation: int | None, tests: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows to train, validate and test with, in their stored order, each class in equal shares.
 
+    name : name of the data in messages.
     validation : number of rows to validate with; None takes a tenth.
     tests : True takes a fifth of the rows to test with, False none.
     """
     if validation is not None and validation < 0:
-        raise DataError(f"validation must be 0 rows or more, got {validation}")
+        raise DataError(f"{name}: validation must be 0 rows or more, got {validation}")
     order = permutation(len(y), seed)
     place = np.empty(len(y))  # place of a row among its class's rows, 0 to 1
     for value in np.unique(y):
@@ -87,7 +88,7 @@ def stratified(
     first = round(SHARES[0] * len(y)) if tests else 0
     last = first + (round(SHARES[1] * len(y)) if validation is None else validation)
     if last >= len(y):
-        raise DataError(f"{last:,} of {len(y):,} rows to test and validate with leave none to train with")
+        raise DataError(f"{name}: {last:,} of {len(y):,} rows to test and validate with leave none to train with")
     train, valid, test = (np.sort(rows) for rows in (chosen[last:], chosen[first:last], chosen[:first]))
     return train, valid, test
 

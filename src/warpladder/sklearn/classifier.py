@@ -113,6 +113,15 @@ class MLPClassifier(RungPerceptron, Theirs):
         self.dropout, self.batch_norm, self.weight_decay, self.schedule = dropout, batch_norm, weight_decay, schedule
         self.initial = initial
 
+    def _validate_input(self, *arguments: Any, **options: Any) -> tuple[Any, np.ndarray]:
+        """Samples and encoded labels, with a warning of dates; this extends scikit-learn's method of the same name."""
+        x, y = super()._validate_input(*arguments, **options)
+        if self.classes_.dtype.kind in "UOmM":
+            from ..data.labels import warn_of_dates
+
+            warn_of_dates(self.classes_.astype(str).tolist(), "y: its labels")
+        return x, y
+
     @property
     def _has_several_labels(self) -> bool:
         return bool(self._label_binarizer.y_type_.startswith("multilabel"))

@@ -98,7 +98,13 @@ class MLPRegressor(RungPerceptron, Theirs):
         self.dropout, self.batch_norm, self.weight_decay, self.schedule = dropout, batch_norm, weight_decay, schedule
         self.initial = initial
 
+    def _validate_input(self, *arguments: Any, **options: Any) -> tuple[Any, np.ndarray]:
+        """Samples and targets as arrays of numbers; this extends scikit-learn's method of the same name."""
+        x, y = super()._validate_input(*arguments, **options)
+        return x, _targets(y, "y")
+
     def _encoded(self, y: Any) -> np.ndarray:
+        y = _targets(np.asarray(y), "y_val")
         y = check_array(y, ensure_2d=False, dtype=np.float64)
         return y[:, None] if y.ndim == 1 else y
 
@@ -130,3 +136,10 @@ class MLPRegressor(RungPerceptron, Theirs):
 
     def _beyond_goals(self, y: np.ndarray) -> str | None:
         return f"no rung has the loss {self.loss!r}" if self.loss == "poisson" else None
+
+
+def _targets(y: np.ndarray, name: str) -> np.ndarray:
+    """Targets, after a check that they are numbers: neither texts nor dates, which NumPy may convert."""
+    if y.dtype.kind in "USmM":
+        raise ValueError(f"{name} holds {'dates or times' if y.dtype.kind in 'mM' else 'texts'}: targets are numbers")
+    return y

@@ -205,8 +205,8 @@ class Model:
         x : array_like
             At least one sample, as for `outputs`.
         y : array_like or None
-            Labels (samples,), of `classes_` or numbers, or targets (samples, outputs) in their units, or an array of
-            the data set; None without, or if they stand in the table x.
+            Labels (samples,) of `classes_`, or targets (samples, outputs) in their units, or an array of the data set;
+            None without, or if they stand in the table x.
 
         Returns
         -------

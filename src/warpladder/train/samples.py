@@ -13,7 +13,7 @@ from ..data.columns import in_order, is_data_frame
 from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset, binary_targets
 from ..data.encoded import Encoded, is_encoded
-from ..data.labels import label_array, numbered
+from ..data.labels import is_text, label_array, numbered
 from ..data.standard import Standard
 from ..data.tables.encoding import TableEncoding
 from ..data.tables.load import learnt_of, read_frame, samples_of
@@ -104,7 +104,7 @@ def learnt_in(values: Any, mark: DataMark) -> Any:
 
 
 def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarray) -> np.ndarray:
-    """Labels (samples,) as indices of the net's outputs, from names, entries of `classes`, or numbers.
+    """Labels (samples,) as indices of the net's outputs, from entries of `classes` or the data set's own numbers.
 
     Raises DataError: labels are missing, their number is wrong, or the net has no output for one.
     """
@@ -113,7 +113,7 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
     labels = label_array(y, "y")
     if len(labels) != samples:
         raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
-    numbers = labels if is_encoded(y, mark.table or mark.class_names) else numbered(labels, mark.class_names, "y")
+    numbers = _numbered(y, labels, mark)
     if numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all():
         raise DataError(f"y holds {labels.dtype} where labels are wanted: {listed(classes)}")
     if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
@@ -124,16 +124,28 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
 
 
 def binary_numbers(y: Any, mark: DataMark) -> Any:
-    """Labels of two classes (samples,) as numbers 0 and 1, (samples, 1) float32; None, and numbers next to names, stay.
+    """Labels of two classes (samples,) as numbers 0 and 1, (samples, 1) float32; None stays.
 
     Raises DataError: a label is neither of the classes.
     """
     if y is None:
         return None
+    return np.asarray(_numbered(y, label_array(np.ravel(y), "y"), mark), np.float32).reshape(-1, 1)
+
+
+def _numbered(y: Any, labels: np.ndarray, mark: DataMark) -> np.ndarray:
+    """Class numbers of labels (samples,) that a user gave as y: entries of the classes, or the data set's own array.
+
+    Raises DataError: a label is none of the classes, or they have names and the labels are numbers of another source.
+    """
     if is_encoded(y, mark.table or mark.class_names):
-        return np.asarray(y, np.float32).reshape(-1, 1)
-    labels = label_array(np.ravel(y), "y")
-    return np.asarray(numbered(labels, mark.class_names, "y"), np.float32)[:, None]
+        return labels
+    if mark.class_names and isinstance(mark.class_names[0], str) and len(labels) and not is_text(labels):
+        raise DataError(
+            f"y holds numbers, {shown(labels[0].item())} first, where the classes have names: give "
+            f"{listed(mark.class_names)}; of class numbers the names are run.classes_[y]"
+        )
+    return numbered(labels, mark.class_names, "y")
 
 
 def _shaped(x: np.ndarray, net: Net) -> np.ndarray:

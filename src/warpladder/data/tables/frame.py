@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,11 @@ import numpy as np
 from ...errors import DataError
 from ...errors.arguments import shown
 from ..columns import check_columns
+from ..labels import DATE
 from .text import Text
 
 #: Texts, in lower case, of a missing value in a file, and its text in Python; in a data frame only the first two are.
 MISSING, PYTHONS = ("", "?", "na", "n/a", "nan", "null", "<na>"), "None"
-_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:.*)?")
 _WITH_UNIT = re.compile(r"[+-]?\d+([.,' ]\d+)* ?([^\d\s.,+-][^\d]{0,11})")
 _NO_CELL = (list, tuple, dict, set, complex, np.ndarray)  # values of data frames that are no cell of a table
 _MARKS = "[$€£¥]?"
@@ -56,7 +56,7 @@ class TableColumn:
     @property
     def holds_dates(self) -> bool:
         """True if the column has values, and all look like dates or times."""
-        return self._all_match(_DATE)
+        return self._all_match(DATE)
 
     @property
     def holds_dressed_numbers(self) -> bool:
@@ -90,11 +90,13 @@ class Frame:
 
     source : name of the table in messages.
     lines : (rows,) line of each row in its file, from 1, or None if rows are counted from 0.
+    index : names of a data frame's index, which is no column.
     """
 
     source: str
     columns: dict[str, TableColumn]
     lines: np.ndarray | None = None
+    index: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -114,11 +116,16 @@ class Frame:
     def take(self, rows: np.ndarray) -> Frame:
         """Frame with these rows only."""
         columns = {name: column.take(rows) for name, column in self.columns.items()}
-        return Frame(self.source, columns, None if self.lines is None else self.lines[rows])
+        return replace(self, columns=columns, lines=None if self.lines is None else self.lines[rows])
 
     def without(self, names: Sequence[str]) -> Frame:
         """Frame without these columns."""
-        return Frame(self.source, {n: c for n, c in self.columns.items() if n not in names}, self.lines)
+        return replace(self, columns={n: c for n, c in self.columns.items() if n not in names})
+
+    def of_index(self, names: Sequence[str]) -> str:
+        """Hint for columns that are in the data frame's index, or ""."""
+        there = [name for name in names if name in self.index]
+        return f": {shown(there[0])} is the frame's index, which reset_index() makes a column" if there else ""
 
 
 def from_text(text: Text) -> Frame:
@@ -189,7 +196,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
         is_number = dtype.is_numeric() or dtype == narwhals.Boolean
         numbers = np.array([np.nan if text is None else _as_number(v) for v, text in zip(values, texts, strict=True)])
         columns[heading] = TableColumn(heading, numbers.astype(np.float64), texts, is_number)
-    return Frame(name, columns)
+    return Frame(name, columns, index=tuple(map(str, getattr(getattr(data, "index", None), "names", ()))))
 
 
 def joined(frames: Sequence[Frame], source: str) -> Frame:
@@ -225,8 +232,8 @@ def same_columns(frame: Frame, names: Sequence[str], optional: Sequence[str] = (
     DataError
         Columns are missing or unknown; the message names them.
     """
-    check_columns(frame.source, frame.names, names, optional)
-    return Frame(frame.source, {name: frame.columns[name] for name in names if name in frame.columns}, frame.lines)
+    check_columns(frame.source, frame.names, names, optional, frame.of_index(names))
+    return replace(frame, columns={name: frame.columns[name] for name in names if name in frame.columns})
 
 
 def _as_text(value: Any) -> str:

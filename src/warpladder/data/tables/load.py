@@ -17,7 +17,7 @@ from ...errors.arguments import called_by_name, listed, meant, shown, wanted
 from ..columns import LABELS, is_data_frame
 from ..dataset import Dataset
 from ..encoded import encoded
-from ..labels import ClassValue, classes_of, label_array, numbered
+from ..labels import ClassValue, classes_of, label_array, numbered, warn_of_dates
 from ..reader import opened
 from ..subset import check_numbers, permutation, stratified
 from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn
@@ -102,9 +102,9 @@ def table(
     if encoding is None and not targets:
         _check_classes(frame.source, learnt[0], y)
     strata = np.zeros(frame.rows, np.int64) if targets else y  # targets are drawn without strata
-    train, valid, held = stratified(strata, seed, validation, test is None)
+    train, valid, held = stratified(frame.source, strata, seed, validation, test is None)
     if limit is not None:
-        train = _limited(train, limit, seed)
+        train = _limited(frame.source, train, limit, seed)
     features = frame.without([*learnt, *dropped])
     if not features.columns:
         what = "targets" if targets else "label"
@@ -119,6 +119,8 @@ def table(
         warn_of_outliers(frame.take(train), (*targets, *encoding.columns))
         encoding = replace(encoding, targets=tuple(map(_target, targets, y[train].T)) if targets else ())
     classes = () if targets else classes_of(y if is_known else y[train])
+    if not is_known:
+        warn_of_dates(classes, f"{frame.source}: values of the label {shown(learnt[0])}")
     x = encoding.apply(features)
     test_x, test_y = (x, y) if whole else (x[held], y[held])
     if tested is not None:
@@ -197,8 +199,10 @@ def _target(name: str, values: np.ndarray) -> TargetColumn:
 
 
 def learnt_of(frame: Frame, learnt: Sequence[str], has_targets: bool) -> np.ndarray | None:
-    """Labels or targets of a table; None if it lacks their columns."""
+    """Labels or targets of a table; None if it lacks their columns. Raises `DataError` if they are its index."""
     if any(name not in frame.columns for name in learnt):
+        if hint := frame.of_index(learnt):
+            raise DataError(f"{frame.source}{hint}")
         return None
     return targets_of(frame, learnt) if has_targets else label_of(frame, learnt[0])
 
@@ -275,7 +279,7 @@ def _check_names(
     for what, names in ((learns, learnt), ("drop", drop), ("category", category)):
         for name in names:
             if name not in frame.columns:
-                near = _below(frame, name) or meant(name, frame.names) or "."
+                near = _below(frame, name) or meant(name, frame.names) or f"{frame.of_index([name])}."
                 several = [each.strip() for each in str(name).split(",")]
                 if len(several) > 1 and what != "label" and all(each in frame.columns for each in several):
                     options = " ".join(f"--{what} {quote(each)}" for each in several)
@@ -295,9 +299,9 @@ def _check_names(
     return learnt
 
 
-def _limited(train: np.ndarray, limit: int, seed: int) -> np.ndarray:
+def _limited(source: str, train: np.ndarray, limit: int, seed: int) -> np.ndarray:
     if not 1 <= limit <= len(train):
-        raise DataError(f"limit must be 1 to {len(train):,} (the training rows), got {limit:,}")
+        raise DataError(f"{source}: limit must be 1 to {len(train):,} (the training rows), got {limit:,}")
     return np.sort(train[permutation(len(train), seed)[:limit]])
 
 
