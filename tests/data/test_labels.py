@@ -93,6 +93,7 @@ def test_classes_and_numbers_are_inverse():
 
 FEATURES = {
     "nan": ([[1.0, float("nan")]], "nan in row 0, column 1"),
+    "a gap": (np.array([[1, None]], object), "nan in row 0, column 1; fill it in, leave it out"),
     "text": (np.array([[1, "b"]], object), "row 0, column 1 holds 'b', which is no number"),
     "dates": (np.array([["2026-01-01"]], "datetime64[D]"), "must be numbers"),
     "complex": (np.array([[1j]]), "must be numbers"),

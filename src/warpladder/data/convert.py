@@ -14,6 +14,7 @@ from ..errors.arguments import kind_of, shown
 
 #: Numbers of channels of pictures: grey, RGB, RGB with transparency.
 CHANNELS = (1, 3, 4)
+_FILL = "fill it in, leave it out, or give a table to wl.data.table, which fills gaps"
 
 
 def to_numpy(values: Any, what: str) -> np.ndarray:
@@ -83,8 +84,9 @@ def to_numbers(values: Any, what: str) -> np.ndarray:
             try:
                 float(x[place])
             except (TypeError, ValueError):
+                gap = f"; {_FILL}" if type(x[place]).__name__ in ("NoneType", "NAType", "NaTType") else ""
                 raise DataError(
-                    f"{what}: {_where(values, place)} holds {shown(x[place])}, which is no number"
+                    f"{what}: {_where(values, place)} holds {shown(x[place])}, which is no number{gap}"
                 ) from None
         raise DataError(f"{what} must be numbers, got objects") from None
 
@@ -96,10 +98,7 @@ def check_finite(x: np.ndarray, values: Any, what: str) -> None:
         original, where = np.asarray(values)[place], _where(values, place)
         if isinstance(original, (int, float, np.number)) and np.isfinite(original):
             raise DataError(f"{what} leave the range of float32: {original:.3g} in {where}; divide by a larger unit")
-        raise DataError(
-            f"{what} hold values that are not finite in float32: {x[place]} in {where}; fill it in, "
-            "leave it out, or give a table to wl.data.table, which fills gaps"
-        )
+        raise DataError(f"{what} hold values that are not finite in float32: {x[place]} in {where}; {_FILL}")
 
 
 def _where(values: Any, place: tuple[int, ...]) -> str:

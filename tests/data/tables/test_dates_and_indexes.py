@@ -113,3 +113,10 @@ def test_a_label_in_the_index_is_hinted_at(index):
         run.predict(people.set_index("city"))
     with pytest.raises(DataError, match=r"'jobs' for the label\. The columns"):
         table(people.set_index("city"), "jobs")
+
+
+def test_a_gap_among_whole_numbers_is_to_be_filled_in():
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame({"age": [1.5, 2, 3, 4], "kids": pandas.array([1, None, 3, 5], dtype="Int64")})
+    with pytest.raises(DataError, match="row 1, column 'kids' holds <NA>, which is no number; fill it in, leave it"):
+        arrays(x, [0, 1, 0, 1], x, None)

@@ -162,6 +162,7 @@ ODD_CELLS: dict[str, list[Any]] = {
     "lists": [[1], [2]],
     "complex numbers": [1j, 2j],
     "arrays": [np.zeros(2), np.ones(2)],
+    "objects": [object(), object()],
 }
 
 
@@ -169,7 +170,7 @@ ODD_CELLS: dict[str, list[Any]] = {
 def test_cells_that_are_no_value_are_refused(kind):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": range(60), "c": ODD_CELLS[kind] * 30, "answer": [0, 1] * 30})
-    with pytest.raises(DataError, match=r"column 'c' holds (list|complex|ndarray): make numbers of it"):
+    with pytest.raises(DataError, match=r"column 'c' holds (list|complex|ndarray|object): make numbers of it"):
         table(frame, "answer")
 
 

@@ -20,6 +20,7 @@ from .text import Text
 MISSING, PYTHONS = ("", "?", "na", "n/a", "nan", "null", "<na>"), "None"
 _WITH_UNIT = re.compile(r"[+-]?\d+([.,' ]\d+)* ?([^\d\s.,+-][^\d]{0,11})")
 _NO_CELL = (list, tuple, dict, set, complex, np.ndarray)  # values of data frames that are no cell of a table
+_NO_TEXT = (object.__repr__, object.__str__)  # methods of values whose text is an address
 _MARKS = "[$€£¥]?"
 _DRESSED = re.compile(rf"{_MARKS} ?[+-]?{_MARKS}\d{{1,3}}(\d*|([,.' ]\d{{3}})+)([.,]\d+)? ?[%$€£¥]?")
 
@@ -179,7 +180,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
     columns: dict[str, TableColumn] = {}
     for series in table.iter_columns():
         heading, dtype, values = str(series.name), series.dtype, series.to_list()
-        odd = next((type(each).__name__ for each in values if isinstance(each, _NO_CELL)), None)
+        odd = next((type(each).__name__ for each in values if _is_no_cell(each)), None)
         if dtype.is_temporal() or dtype.is_nested() or odd is not None:
             what = odd or ("dates or times" if dtype.is_temporal() else dtype)
             raise DataError(f"{name}: column {shown(heading)} holds {what}: make numbers of it, or drop it")
@@ -234,6 +235,11 @@ def same_columns(frame: Frame, names: Sequence[str], optional: Sequence[str] = (
     """
     check_columns(frame.source, frame.names, names, optional, frame.of_index(names))
     return replace(frame, columns={name: frame.columns[name] for name in names if name in frame.columns})
+
+
+def _is_no_cell(value: Any) -> bool:
+    """True for a value of a data frame that is several values, or has no text of its own."""
+    return isinstance(value, _NO_CELL) or (type(value).__repr__, type(value).__str__) == _NO_TEXT
 
 
 def _as_text(value: Any) -> str:
