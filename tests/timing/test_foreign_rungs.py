@@ -18,6 +18,7 @@ from warpladder.data.order import Order
 from warpladder.errors import RungError
 from warpladder.nets.params import initial
 from warpladder.rungs.base import Rung
+from warpladder.timing import climb
 from warpladder.timing.foreign import own_files, rights
 from warpladder.timing.foreign import process as process_file
 from warpladder.timing.foreign import rung as foreign
@@ -110,6 +111,13 @@ class Ending(Trainer):
 
 RUNG = Rung("ending", "a rung that ends", "A rung that ends.", Ending, lambda net, config, options: None,
             options=HowOptions())
+"""
+
+#: A rung that crashes when it is asked what it can train.
+ASKED = """
+import ctypes
+from warpladder.ladder import Rung
+RUNG = Rung("asked", "a title", "An idea.", lambda *_: None, lambda net, config: ctypes.string_at(8))
 """
 
 
@@ -372,3 +380,17 @@ def test_a_process_ends_with_the_climb_that_started_it(file):
     os.kill(process.child.pid, signal.SIGSTOP)
     foreign.end(rung)
     assert process.child.returncode == -signal.SIGKILL
+
+
+def test_a_file_that_ends_its_process_is_a_row_next_to_others_and_alone_a_line(tmp_path, data):
+    texts = {"ends": "import os\nos._exit(5)\n", "asked": ASKED}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    files = [str(tmp_path / f"{name}.py") for name in texts]
+    results = climb(NET, data, CONFIG, ["numpy", *files], epochs=1, repeats=1, budget=0.05)
+    timed, *failed = results.rungs
+    assert timed.status == "timed" and [each.status for each in failed] == ["failed"] * 2
+    for each, word in zip(failed, ("exit code 5", "SIGSEGV"), strict=True):
+        assert word in each.reason
+    with pytest.raises(RungError, match="exit code 5"):
+        climb(NET, data, CONFIG, files[:1])

@@ -167,14 +167,14 @@ def _peers(ctx: click.Context, options: Mapping[str, Any]) -> str:
 
 
 def _named(names: str) -> list[Rung]:
-    from ..timing.foreign.rung import find
+    from ..timing.foreign.rung import find_all
 
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise click.UsageError(
             "--rungs wants names with commas between them; 'warpladder rungs' lists them", click.get_current_context()
         )
-    return [find(name) for name in wanted]
+    return find_all(wanted)
 
 
 def _again(ctx: click.Context) -> str:

@@ -23,8 +23,7 @@ from .choice import contenders
 from .climb_limit import ClimbLimit
 from .entry import TimedEntry
 from .foreign.process import CALL
-from .foreign.rung import find as find_foreign
-from .foreign.rung import foreign, isolated, limit
+from .foreign.rung import find_all, foreign, isolated, limit
 from .proof_cache import ProofCache
 from .repeat_command import repeat_command
 from .schedule import ClimbSchedule, Found, Progress
@@ -129,7 +128,7 @@ def climb(
     settings = ClimbSettings(epochs, repeats, budget, quick, kept, command, seconds)
     task = resolve_task(RunRequest(net, data, config))
     if not isinstance(rungs, (str, Rung)) and isinstance(rungs, Iterable):
-        rungs = [find_foreign(rung) if isinstance(rung, str) else rung for rung in rungs]
+        rungs = find_all(list(rungs))
     chosen = contenders(task.net, task.config, quick=quick) if rungs is None else resolve_rungs(rungs)
     return run_climb(task, chosen, settings, progress, found)
 

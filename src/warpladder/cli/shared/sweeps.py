@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -103,10 +103,19 @@ def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any
     return out
 
 
-def check_trained(rungs: Iterable[Rung], tasks: list[SweepTask]) -> None:
-    """Raise `RungError` if a named rung can train none of the tasks here."""
+def check_trained(rungs: Sequence[Rung], tasks: list[SweepTask]) -> None:
+    """Raise `RungError` if a named rung can train none of the tasks here. One of several that ends its process when
+    asked is left to the climb, which lists it with the reason.
+    """
+    from ...timing.foreign.rung import BrokenFile
+
     for rung in rungs:
-        reasons = [rung.unsupported(task.net, task.config) for _, task in tasks]
+        try:
+            reasons = [rung.unsupported(task.net, task.config) for _, task in tasks]
+        except BrokenFile:
+            if len(rungs) == 1:
+                raise
+            continue
         if all(reasons):
             raise RungError(f"{rung.name} cannot train {tasks[0].task.net.name} here: {reasons[0]}")
 

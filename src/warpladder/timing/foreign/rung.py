@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import make_dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -51,6 +51,10 @@ INSPECTION = 30.0
 _known: dict[tuple[Path, str], Rung] = {}
 
 
+class BrokenFile(RungError):
+    """Error: a user's file ended or hung its process while it was read, or asked what it can train."""
+
+
 class AnyValue(Kind):
     """Kind of an option that the user's file defines: the file's process checks the value."""
 
@@ -75,10 +79,13 @@ class ForeignRung:
         self.outside: Mapping[str, Any] = {}
         self.processes: dict[str, ForeignProcess] = {}
         self.about: dict[str, Any] = {}
+        self.error: BrokenFile | None = None  # why the file cannot be read
         self.is_training = False  # True while the variant without options trains, in the process that also describes
 
     def process(self, chosen: str = "") -> ForeignProcess:
         """Living process of a variant; started if needed."""
+        if self.error is not None:
+            raise self.error
         process = self.processes.get(chosen)
         if process is None or process.reason:
             process = self.processes[chosen] = ForeignProcess(self.call)
@@ -97,9 +104,9 @@ class ForeignRung:
             process.pause()
             return answer
         except ForeignEnd as error:
-            raise RungError(f"{self.shown}: {error}, while the file was read") from None
+            raise BrokenFile(f"{self.shown}: {error}, while the file was read") from None
         except ForeignFault as error:
-            raise RungError(f"{self.shown}: {type(error).__name__} in {error.place}: {error}") from None
+            raise BrokenFile(f"{self.shown}: {type(error).__name__} in {error.place}: {error}") from None
 
     def build(self, net: Net, config: TrainConfig, state: State, options: Options = Options()) -> Trainer:
         self._bring(net, config)
@@ -177,6 +184,25 @@ def find(name: str) -> Rung:
         _known[key] = _opened(str(full), path)
     rung = _known[key]
     return rung.but(**ladder.read_options(rung, chosen.split(":"))) if chosen else rung
+
+
+def find_all(rungs: Sequence[str | Rung]) -> list[Rung]:
+    """Rungs of a climb, by their names. Of several, one whose file ends or hangs its process while it is read is
+    listed: its row will have the reason.
+    """
+    found = find if len(rungs) == 1 else _found
+    return [found(rung) if isinstance(rung, str) else rung for rung in rungs]
+
+
+def _found(name: str) -> Rung:
+    try:
+        return find(name)
+    except BrokenFile as error:
+        owner = ForeignRung(name, name, name)
+        owner.error = error
+        return Rung(
+            name, "not read", "Its file ends the process that reads it.", owner.build, owner.unsupported, path=name
+        )
 
 
 def _own_op(name: str) -> Rung:
