@@ -394,3 +394,20 @@ def test_a_file_that_ends_its_process_is_a_row_next_to_others_and_alone_a_line(t
         assert word in each.reason
     with pytest.raises(RungError, match="exit code 5"):
         climb(NET, data, CONFIG, files[:1])
+
+
+def test_calls_of_unknown_time_have_a_limit_together(file, data, monkeypatch):
+    rung = foreign.find(f"{file}:how=endless")
+    trainer, process = opened(rung, data)
+    order = Order(0, 0, 96)
+    monkeypatch.setattr(process_file, "CALLS", (process.spent + 0.2) / process.call)
+    assert 0 < process.spent < process.call
+    with pytest.raises(RungError, match="is too slow to be proven: its calls took"):
+        trainer.run(order, 0, 3)
+    assert living(process) == []
+    trainer, process = opened(foreign.find(f"{file}:how=honest"), data)
+    trainer.run(order, 0, 3)
+    before = process.spent
+    trainer.turn(None, [order], 3, seconds=0.1)
+    assert process.spent == before > 0
+    foreign.end(rung)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import CheckpointError
 from ..files.atomic import write_atomically
+from ..files.whole import read_whole
 from .codec import decode, encode
 from .content import Checkpoint
 
@@ -29,7 +30,7 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
 def read(path: str | os.PathLike[str]) -> bytes:
     """Bytes of a file. Raises `CheckpointError` with the file's name if it cannot be read."""
     try:
-        return Path(path).read_bytes()
+        return read_whole(path)
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {os.fspath(path)!r}") from None
     except OSError as error:

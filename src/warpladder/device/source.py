@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ..errors import KernelError
+from ..files.whole import read_whole
 from .nearby import nearby
 
 #: Folder of the shared device code.
@@ -130,7 +131,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 def _inlined(path: Path, seen: list[Path], asked: str) -> str:
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except OSError as error:
         raise KernelError(f"{path}{asked}: {error.strerror or error}") from None
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..device.emulator.rewrite import bare
 from ..device.nearby import nearby
 from ..errors import ConfigError, KernelError
+from ..files.whole import read_whole
 
 _INCLUDE = re.compile(r'^(?P<before>[ \t]*#[ \t]*include[ \t]*)(?P<quote>[<"])(?P<name>[^>"\n]+)[>"]', re.MULTILINE)
 #: Suffixes of source files.
@@ -157,7 +158,7 @@ def whole_header(name: str) -> str:
 def read(path: Path) -> str:
     """Text of a file in UTF-8, or else in Latin-1, as nvcc accepts both."""
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
     except IsADirectoryError:
         raise ConfigError(f"{path} is a folder; name the .cu files of the program") from None
     except FileNotFoundError:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 from ..errors import ResultsError
 from ..files.atomic import write_atomically
+from ..files.whole import read_whole
 from .reader import DIRECTION, read, read_json, short
 
 
@@ -75,7 +76,7 @@ class ResultsFile:
 def reading(path: str | os.PathLike[str]) -> Iterator[Any]:
     """Context with the JSON tree of a file; errors in it name the file."""
     try:
-        yield read_json(Path(path).read_bytes())
+        yield read_json(read_whole(path))
     except OSError as error:
         inner = Path(path) / "results.json"
         hint = f": name the results in it, {inner}" if inner.is_file() else ""

@@ -25,6 +25,10 @@ PACKAGE = Path(__file__).resolve().parents[3]
 
 #: Most seconds of one call, if the caller does not expect a longer one.
 CALL = 120.0
+
+#: All calls whose time is not known, those of the proof above all, may take this many times as long as one.
+CALLS = 15
+
 TICK = 0.1  # seconds between two checks of a computing process
 LEAST_MEMORY = 1 << 30  # bytes that a process may always use
 PROCESSES = 64  # most processes that it may start
@@ -73,6 +77,7 @@ class ForeignProcess:
     def __init__(self, call: float = CALL) -> None:
         self.call, self.reason, self.is_paused = call, "", False
         self.limit = call  # most seconds of the present call
+        self.spent = 0.0  # seconds of calls whose time was not known
         self.shown = "", ""
         free = free_memory()
         self.memory = max(LEAST_MEMORY, (free or 8 << 30) // 2)
@@ -116,8 +121,10 @@ class ForeignProcess:
         if self.reason:
             raise ForeignEnd(self.reason)
         self.wake()
-        self.limit = max(self.call, 10 * seconds)
-        self.until = monotonic() + self.limit
+        left = max(TICK, CALLS * self.call - self.spent)
+        self.limit = max(min(self.call, left), 10 * seconds)
+        start = monotonic()
+        self.until = start + self.limit
         try:
             self.channel.settimeout(self.limit)
             send(self.channel, [name, *arguments])
@@ -130,6 +137,7 @@ class ForeignProcess:
             self._end(self._death())
         if not isinstance(answer, list) or not answer or answer[0] not in ("ok", "error"):
             self._end("its process sent an answer that is none")
+        self.spent += 0.0 if seconds else monotonic() - start
         if answer[0] == "ok":
             return answer[1]
         _, kind, text, place, is_ours = answer
@@ -213,6 +221,9 @@ class ForeignProcess:
             self._end(f"started {count} processes, and may start {PROCESSES}: they were ended")
 
     def _too_long(self) -> str:
+        if self.limit < self.call:
+            minutes = CALLS * self.call / 60
+            return f"is too slow to be proven: its calls took {minutes:.0f} min; Rung's proof_flops cuts its batches"
         return f"did not answer within {self.limit:.0f} s: its process was ended"
 
     def _death(self) -> str:
