@@ -127,6 +127,23 @@ def test_each_folder_says_what_lives_in_it() -> None:
     assert mute == []
 
 
+#: First words that put off the noun or the verb.
+ARTICLES = re.compile(
+    r"(?:An?|The|All|Each|Every|This|These|That|Its?|What|Which|Whether|Where|When|Who|How|Why|If|With|For|In|On|At|By|To|"
+    r"From|Of|As|And|Such)\s"
+)
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    texts = [(path, node, ast.get_docstring(node)) for path, tree in trees() for node in (tree, *statements(tree))
+             if isinstance(node, kinds)]  # fmt: skip
+    assert len([text for *_, text in texts if text]) > 5000
+    late = [f"{name(path)}:{getattr(node, 'lineno', 1)}: {text}" for path, node, text in texts
+            if text and ARTICLES.match(text)]  # fmt: skip
+    assert late == []
+
+
 #: Long subjects, one each, that others had fetched before the rule was checked on them: history is not rewritten.
 LONG_SUBJECTS = {
     "Accept updates left out in fp16 where a gradient is not finite; fix tests",

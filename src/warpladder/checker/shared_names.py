@@ -20,7 +20,7 @@ _KERNEL = re.compile(r"\b__(?:global|device)__\b[^;{}]*\b(?P<name>\w+)\s*\([^;{}
 
 
 def overlaps(path: Path, text: str) -> list[Problem]:
-    """A problem for each kernel of a source that uses two such arrays as if they were apart."""
+    """Problem of each kernel of a source that uses two `extern __shared__` arrays as if they were apart."""
     plain = bare(text)
     whole = {match["name"]: match for match in _DECLARED.finditer(plain) if not _is_inside(plain, match.start())}
     found = []

@@ -96,7 +96,7 @@ class Reader:
         return out
 
     def rest(self) -> memoryview:
-        """All remaining bytes of the file."""
+        """Bytes of the file that are left."""
         return self.take(self._left + len(self._ahead) + 1).data
 
 

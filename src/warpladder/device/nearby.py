@@ -15,10 +15,10 @@ _NAME = re.compile(r"[\w.+-]+(?:/[\w.+-]+)*")
 
 @cache
 def nearby(name: str, file: Path) -> Path | None:
-    """The one header of this name in the nearest folder above a file that has one, or two folders below it.
+    """Path of a header by its name: in the nearest folder above `file` that has it, or up to two folders below one.
 
-    None without one, with several of other content, and for a header of the compiler. The search ends at a folder with
-    .git, and comes to no home folder and none at the root of the file system.
+    None without such a header, with several of different content, and for a header of the compiler. The search ends at
+    a folder with .git, and comes to no home folder and none at the root of the file system.
     """
     name = re.sub(r"^(?:\.\./)+", "", name)  # from a folder that -I would name
     if (

@@ -34,8 +34,8 @@ class Precision:
         return self.factors > 0
 
     def summing(self, sums: str) -> Precision:
-        """This precision with batch gradients summed in float64 if sums is "fp64", in its own format if it is
-        "fp32".
+        """Copy of this precision that adds gradients over the batch in float64 if `sums` is "fp64", in its own format
+        if it is "fp32".
         """
         if sums not in SUMS:
             raise ValueError(f"sums wants one of {', '.join(SUMS)}, got {shown(sums)}")

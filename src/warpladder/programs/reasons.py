@@ -67,7 +67,8 @@ _HOLE = re.compile(r"['‘](?P<name>FIXME|TODO|FILL_\w+)['’] was not|expected 
 
 
 def _unknown(why: str) -> str:
-    """The compiler's reason; for a name of OpenGL or CUDA that is not declared, that it is not emulated."""
+    """Reason in words of our own where the compiler's misleads, as for a name of OpenGL or CUDA; else the compiler's.
+    """
     if few := _ARGUMENTS.match(why):
         return f"the launch gives ({few['given'].lstrip(', ')}) to a kernel of ({few['takes']})"
     if hole := _HOLE.match(why):

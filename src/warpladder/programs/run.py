@@ -125,7 +125,7 @@ def outdated(sources: ProgramFiles) -> list[Problem]:
 
 
 def searched(sources: ProgramFiles) -> list[Problem]:
-    """A remark for each header that was found in the project, in a folder that neither the file nor -I names."""
+    """Remark on each header that was found in the project, in a folder that neither the file nor -I names."""
     found = {header: (path, name) for (path, name), header in reversed(sources.near.items())}
     out = []
     for header, (path, name) in reversed(found.items()):

@@ -1,4 +1,4 @@
-"""What the compiler warns of: local variables of device code that may have no value, and headers that are nowhere."""
+"""Warnings of the compiler: local variables of device code that may have no value, and headers that are nowhere."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def keep(executable: Path, messages: Iterable[str], sources: ProgramFiles) -> No
 
 
 def remarks(executable: Path) -> tuple[Problem, ...]:
-    """A remark for each warning of a program."""
+    """Remark on each warning of a program."""
     path = _next_to(executable)
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
     return tuple(Problem(kind, message, ((file, int(line)),), "", "", 0, ()) for kind, message, file, line in rows)

@@ -87,7 +87,7 @@ def _is_read(body: str, position: int) -> bool:
 
 
 def problems(sources: ProgramFiles) -> tuple[Problem, ...]:
-    """A problem for each variable of the device that host code of the program's files uses."""
+    """Problem of each variable of the device that host code of the program's files uses as one of the host."""
     said = "a variable of the device, at {}:{}: on a GPU it is another one, which no kernel reads or writes"
     return tuple(
         Problem(

@@ -114,8 +114,8 @@ class BiasSums:
         return ""
 
     def _serial(self, gradient: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Each bias's name, its gradient (channels,), and the errors (orders, channels) of sums of its terms one by
-        one.
+        """Name, gradient (channels,) and errors (orders, channels) of each bias: errors of adding its gradient's terms
+        one after the other.
         """
         named = views(self.net, gradient)
         for layer in self.truth:
@@ -123,7 +123,9 @@ class BiasSums:
             yield name, named[name], np.stack(list(self._one_by_one(layer))) - named[name]
 
     def _worst(self, name: str, off: np.ndarray, want: np.ndarray, bounds: dict[str, float]) -> float:
-        """Largest distance of some sums, whose errors are `off` (sums, channels), from `want` (channels,)."""
+        """Largest distance from the true `want` (channels,), relative to it, of sums with errors `off` (sums,
+        channels); the tolerance that `allow` added is part of the scale.
+        """
         scale = np.abs(want)
         if self.unsure is not None:
             scale = scale + views(self.net, self.unsure)[name] / bounds[name]

@@ -277,11 +277,11 @@ class Cases:
         return self.strong(step for case in self for step in case.steps)
 
     def late(self) -> ReferenceCase:
-        """The exact case, each step at a time of its own: with a constant rate up to 2^24 updates."""
+        """Copy of the exact case with each step at a time of its own: with a constant rate up to 2^24 updates."""
         return self.exact.after(self.maker.moments.of_each(self.exact.order.n, len(self.exact.steps)))
 
     def ended(self) -> tuple[TrainConfig, ReferenceCase] | None:
-        """The exact case after the run's end, and settings for it; None if all rates are equal.
+        """Settings for steps after the run's end, and the exact case there; None if all rates are equal.
 
         If the schedule leaves no rate there, the settings are the run's: then weights must stay.
         """

@@ -251,7 +251,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
         self._keep_best()
 
     def _keep_best(self) -> None:
-        """With early stopping restore the weights of the best epoch."""
+        """Restore the weights of the best epoch if `early_stopping` is set."""
         if self.early_stopping:
             self.coefs_, self.intercepts_, self._raw = self._best_coefs, self._best_intercepts, self._best_raw
 

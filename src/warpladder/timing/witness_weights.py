@@ -34,7 +34,7 @@ UNIT = {"fp64": 2.0**-29}  # of STORED and SUMMED, by precision; 1 in all others
 
 @dataclass(frozen=True)
 class Probe:
-    """A call of a few steps of a replay, and the states of a rung before and after it."""
+    """Call of a few steps of a replay, and the states of a rung before and after it."""
 
     before: State
     call: StepRange

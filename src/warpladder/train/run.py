@@ -62,7 +62,9 @@ class Run(Model):
 
     @property
     def best_epoch(self) -> int | None:
-        """With early stopping: the epoch with the lowest validation loss, from 1, whose weights a finished run has."""
+        """Epoch with the lowest validation loss, from 1, whose weights a finished run has; None without early
+        stopping.
+        """
         return self.checkpoint.best_epoch
 
     @property

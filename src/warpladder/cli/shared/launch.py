@@ -59,7 +59,7 @@ def described(file: Path, requested: dict[str, Any], context: click.Context) -> 
 
 
 def _of_options(file: Path, requested: dict[str, Any], context: click.Context) -> Description:
-    """The single launch that the options describe."""
+    """Description of the single launch that the options request."""
     from ...checker.description import Description, LaunchRequest, sizes
     from ...checker.plan import only_kernel
     from ...device.declarations import signature

@@ -108,7 +108,7 @@ class EmulatedLaunch(Launch):
         raise KernelError(f"kernel {found[0]}{more}{self._advice(found[0].kind)}")
 
     def _advice(self, kind: str) -> str:
-        """What to do about a fault that the fast mode noticed only because it ended the launch."""
+        """Advice about a fault that the fast mode noticed only because it ended the launch; "" for others."""
         is_wild = kind in ("out of bounds", "division by zero", "stack overflow") and self.kernel.device.mode == "fast"
         return f": run `warpladder check {self.kernel.source.path}`" if is_wild else ""
 

@@ -1,5 +1,5 @@
-"""What nvcc refuses in device code and a C++ compiler takes: calls of host functions, host variables, exceptions, and
-kernels that return a value.
+"""Faults of device code that nvcc refuses and a C++ compiler takes: calls of host functions, host variables,
+exceptions, and kernels that return a value.
 
     int count(int n) { ... }                               int count(int n) { ... }
     __global__ void k(int* y) { *y = count(3); }           __global__ void k(int* y) { *y = emu_calls_count(3); }

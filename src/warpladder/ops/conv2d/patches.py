@@ -4,7 +4,7 @@ from ..engine.base import Array, Bound, chunk_bytes, module_of
 
 
 class Patches(Bound):
-    """The k x k neighbourhoods of up to `block` images (channels, height, width), zero padded, at this stride.
+    """Matrix of the k x k neighbourhoods of up to `block` images (channels, height, width), zero padded, at a stride.
 
     The matrix is (channels k k, block rows pitch): a row for each channel and kernel element, a column for each
     position of the kernel. At stride 1 the positions run over the right edge (pitch is the padded width), so that each

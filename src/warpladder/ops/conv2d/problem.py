@@ -1,4 +1,4 @@
-"""A convolution as a problem: its images, its window, and its fused layers."""
+"""Convolution as a problem to compute: its images, its window, and the layers fused with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConvWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class FusedConv:
-    """A convolution and the layers fused with it: [Upsample2d] Conv2d [ReLU [MaxPool2d(2)]].
+    """Convolution and the layers fused with it: [Upsample2d] Conv2d [ReLU [MaxPool2d(2)]].
 
     An upsampling and a convolution become one transposed convolution of the small image, with folded weights: all
     pixels of one phase of the large image read the same pixels of the small one. 3 x 3 after an upsampling by 2 is

@@ -88,7 +88,7 @@ class Planner(Generic[Plan]):
         self.chosen[n] = plan
 
     def mark(self, calls: Launches) -> Launches:
-        """The launches `calls`, assigned to this product so that a tuner times them."""
+        """Assign the launches `calls` to this product, so that a tuner times them, and return them."""
         for call in calls:
             call.product = self
         return calls

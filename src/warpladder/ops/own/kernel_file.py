@@ -1,4 +1,4 @@
-"""A user's .cu file: its kernels for one operation, with their launches.
+"""Kernels of a user's .cu file for one operation, with their launches.
 
 A launch is a comment in the file, with this package's names for the kernel's arguments:
 

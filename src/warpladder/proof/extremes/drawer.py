@@ -262,12 +262,12 @@ class ExtremesDrawer:
         return found if found in trained else None
 
     def _epoch(self) -> int:
-        """An epoch with losses."""
+        """Random number of an epoch with losses, below 2^32."""
         every = self.maker.config.loss_every
         return every * int(self.rng.integers(1, (2**32 - 1) // every)) - 1
 
     def _drawn(self, between: tuple[float, float]) -> float:
-        """Number between two, by its logarithm; whole if both are."""
+        """Random number between two, uniform in its logarithm; a whole one if both are whole."""
         drawn = float(np.exp(self.rng.uniform(*np.log(between))))
         return round(drawn) if all(isinstance(each, int) for each in between) else drawn
 
@@ -282,7 +282,8 @@ class ExtremesDrawer:
     def _step(
         self, state: State, data: Dataset, before: list[np.ndarray], places: Places | None
     ) -> ReferenceStep | None:
-        """The step on these samples, or None if the witness misses a third of what it may be off by.
+        """Reference's step on these samples; None if they cannot judge a trainer, as where the witness needs more than
+        a third of a bound.
 
         before : `activations` of the samples before the last layer was changed; empty if other layers were, too.
         places : of the samples, if the net draws masks.

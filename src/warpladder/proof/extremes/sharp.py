@@ -91,5 +91,5 @@ def small_share(net: Net, n: int, precision: Precision, rng: np.random.Generator
 
 
 def _drawn(between: tuple[float, float], rng: np.random.Generator) -> float:
-    """Number between two, by its logarithm."""
+    """Random number between two, uniform in its logarithm."""
     return float(np.exp(rng.uniform(*np.log(between))))

@@ -19,9 +19,7 @@ NAMED = 3
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:
-    """All remarks in full, with the names of their rungs: reasons for missing times, scaled times, deviations of
-    peers.
-    """
+    """Remarks in full, with the names of their rungs: reasons for missing times, scaled times, deviations of peers."""
     texts: dict[str, list[str]] = {}
     for rung in shown(results):
         notes = [rung.reason] if rung.timing is None else []

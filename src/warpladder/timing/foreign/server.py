@@ -182,7 +182,7 @@ class Server:
 
 
 def shorten(text: str, most: int) -> str:
-    """A text of at most this many letters, and three dots if it was longer; cut between words where it can be."""
+    """Text of at most `most` letters, and three dots if it was longer; cut between words where it can be."""
     if len(text) <= most:
         return text
     return (text[:most].rpartition(" ")[0] or text[:most]) + " ..."

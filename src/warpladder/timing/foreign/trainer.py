@@ -26,7 +26,7 @@ MORE, NUMBER = 1 << 20, 16
 
 
 def wanted(kind: type[Any], method: str, value: Any) -> Any:
-    """The value that a method of the user's trainer returned, which must be of this type."""
+    """Value that a method of the user's trainer returned. Raises `RungError` if it is not of type `kind`."""
     if not isinstance(value, kind):
         found = value.kind if isinstance(value, Unknown) else kind_of(value)
         raise RungError(f"its method {method} returned {found}, and must return a {kind.__name__}")

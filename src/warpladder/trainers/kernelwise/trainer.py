@@ -241,7 +241,7 @@ class KernelTrainer(Trainer):
             feed.after(step, has_loss)
 
     def program(self, part: Slice) -> Launches:
-        """All launches of a slice, in order; the last slice of a step updates the parameters."""
+        """Launches of a slice, in order; the last slice of a step updates the parameters."""
         found = self.programs.get(part)
         if found is None:
             found = self.programs[part] = [launch for stage in self.stages(part) for launch in stage.launches]

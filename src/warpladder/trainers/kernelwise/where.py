@@ -14,7 +14,9 @@ emulator_mode: ContextVar[str] = ContextVar("emulator_mode", default="fast")
 
 
 def open_device(name: str | None) -> Device:
-    """The GPU (None), or the emulator ("emulated"); one for the whole process, so that kernels are loaded once."""
+    """Device by name: None is the GPU, "emulated" the emulator. A process has one of each, so that kernels are loaded
+    once.
+    """
     return _opened(name, emulator_mode.get())
 
 

@@ -147,7 +147,9 @@ def fetches(tiles: Tiles) -> int:
 def alternatives(
     phases: tuple[PhaseProduct, ...], capacity: int, shares: Sequence[tuple[int, int]], kind: str, places: int = THREADS
 ) -> list[Tiles]:
-    """Each phase's fastest tile, and on tensor cores for each code the tiles of all phases that can have it."""
+    """Lists of tiles, one for each phase: the fastest ones, and on tensor cores for each code those of the phases that
+    can have it.
+    """
     pairs = list(zip(phases, shares, strict=True))
     found = [fastest(phase, capacity, blocks, kind, teams, places) for phase, (blocks, teams) in pairs]
     own = [each for each in found if each is not None]

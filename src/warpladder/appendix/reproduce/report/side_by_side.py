@@ -48,8 +48,8 @@ def aligned(every: Sequence[Reproduction]) -> list[Reproduction]:
 
 
 def _union(every: Sequence[Sequence[Any]], name: Any, empty: Any) -> list[list[Any]]:
-    """Each list with the items of all lists, matched by name, in the order of their first appearance; missing items
-    are empty.
+    """Lists of equal length: each with the items of all, matched by name, in the order of their first appearance;
+    `empty` where a list has no such item.
     """
     kinds: list[dict[Any, Any]] = []
     for items in every:

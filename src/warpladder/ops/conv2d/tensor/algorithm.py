@@ -30,7 +30,7 @@ def has_wgmma(device: Device) -> bool:
 
 @dataclass(frozen=True)
 class ConvProblem:
-    """A convolution on a device, as an input of the choice of an algorithm.
+    """Convolution on a device, as an input of the choice of an algorithm.
 
     conv : shapes, window, and fused neighbours (upsampling before it, ReLU and 2 x 2 max-pool after it).
     precision : precision of the chain.
@@ -73,7 +73,7 @@ class ConvProblem:
 
 
 class ConvAlgorithm(ABC):
-    """An algorithm for convolutions: y, dx, dw and db as launches.
+    """Base of the algorithms for convolutions on tensor cores: y, dx, dw and db as launches.
 
     owner : segment whose arrays are read and written, and which holds the scratch memory. No reference to it is stored.
     problem : a problem that the algorithm `supports`.

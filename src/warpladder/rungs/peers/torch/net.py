@@ -93,7 +93,7 @@ def lacking(kind: type[nets.Layer]) -> str | None:
 
 @dataclass
 class TrainingBatch:
-    """What `forward` needs in training: the keys of masks, None without any, and a place for running statistics.
+    """Training arguments of `forward`: keys of random masks, None without any, and a place for running statistics.
 
     moved : filled with the running statistics after the batch, by name; None if they are to change in place.
     """

@@ -178,7 +178,7 @@ class WrittenUpdate:
         return cls(config.optimizer, config.clip_value, config.clip_norm)
 
     def scaled(self, grads: Tensors) -> Tensors:
-        """All gradients of a step, by name, scaled together if there is a `clip_norm`."""
+        """Gradients of a step, by name, scaled together if there is a `clip_norm`."""
         if self.clip_norm is None:
             return grads
         factor = norm_factor(list(grads.values()), self.clip_norm)

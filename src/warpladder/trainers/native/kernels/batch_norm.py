@@ -150,7 +150,7 @@ def _whole(view, other, last):  # type: ignore[no-untyped-def]
 
 @inner
 def _statistics(memory, offset, channels):  # type: ignore[no-untyped-def]
-    """A layer's statistics, (4 * padded channels,) float64, and the number of padded channels."""
+    """Statistics of a layer, (4 * padded channels,) float64, and the number of padded channels."""
     padded = _panels(channels) * WIDTH
     return cut(doubles(memory, STATISTICS, 0), offset, 4 * padded), padded
 

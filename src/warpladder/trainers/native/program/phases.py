@@ -35,7 +35,7 @@ class Phase(NamedTuple):
 
 
 def phases(layer: Conv2d, length: int) -> list[Phase]:
-    """The `stride` phases of the rows or columns of an input of this length, in order."""
+    """Phases, `stride` of them, of the rows or columns of an input of this length, in order."""
     size, stride, padding = layer.kernel_size, layer.stride, layer.padding
     found = []
     for r in range(stride):

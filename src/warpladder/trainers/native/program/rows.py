@@ -103,7 +103,7 @@ class RowBuilder:
         return next(node for node in self.nodes if node.index == index)
 
     def steps_of(self, node: FusedLayer) -> int:
-        """Where a Linear layer's weights are stepped: SEPARATE, IN_REGISTERS or BY_LOOP."""
+        """Place of the update of a Linear layer's weights: SEPARATE, IN_REGISTERS or BY_LOOP."""
         return self.sharing.steps_first if node.x == self.enter else self.sharing.steps_weights
 
     def by_panel(self, panels: int) -> bool:
