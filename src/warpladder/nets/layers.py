@@ -109,7 +109,9 @@ class Layer(metaclass=ByName):
         return 0
 
     def roundings(self, in_shape: Shape) -> int:
-        """Roundings on the longest path from input to output, without sums over a weight; for a proof's bounds."""
+        """Number of roundings on the longest path from input to output, without sums over a weight; for a proof's
+        bounds.
+        """
         return 0
 
 

@@ -85,7 +85,9 @@ class Optimizer(metaclass=ByName):
 
     @property
     def stores(self) -> int:
-        """Roundings per step at the parameter's magnitude: one of the stored sum, more if it has several parts."""
+        """Number of roundings per step at the parameter's magnitude: one of the stored sum, more if it has several
+        parts.
+        """
         return 1
 
     def host_rounding(self, number: int) -> float:

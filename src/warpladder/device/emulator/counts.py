@@ -43,7 +43,7 @@ class Count:
 
     @property
     def active(self) -> float:
-        """Active lanes of a warp, 1 to 32."""
+        """Mean number of active lanes of a warp, 1 to 32."""
         return self.lanes / self.warps if self.warps else 0.0
 
     @property

@@ -96,7 +96,7 @@ class WeightGradient:
 
 
 def columns(channels: int, k: int) -> int:
-    """Columns of a weight gradient's partials: k * k taps times channels, rounded up to a multiple of 4."""
+    """Number of columns of a weight gradient's partials: k * k taps times channels, rounded up to a multiple of 4."""
     return k * k * ceil_div(channels, 4) * 4
 
 

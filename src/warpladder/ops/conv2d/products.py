@@ -98,7 +98,7 @@ class Geometry:
         return last - taps, last
 
     def rows(self, tile: Tile) -> int:
-        """Terms of each sum, padded to whole steps of the tile's depth."""
+        """Number of terms of each sum, padded to whole steps of the tile's depth."""
         channels = self.read[0]
         return self.taps * (channels if self.few else ceil_div(channels, tile.bk) * tile.bk)
 
@@ -109,14 +109,14 @@ class Geometry:
 
     @property
     def pixels(self) -> int:
-        """Pixels of an image that one product computes; of the largest phase if TRANSPOSED."""
+        """Number of pixels of an image that one product computes; of the largest phase if TRANSPOSED."""
         _, high, wide = self.written
         if self.pool:
             return (high // 2) * (wide // 2) * 4
         return ceil_div(high, self.stride) * ceil_div(wide, self.stride) if self.transposed else high * wide
 
     def pitch(self, n: int) -> int:
-        """Pixels of one phase of n images, rounded up to a multiple of 4."""
+        """Number of pixels of one phase of n images, rounded up to a multiple of 4."""
         return ceil_div(n * self.pixels, 4) * 4
 
     def class_size(self, tile: Tile) -> int:

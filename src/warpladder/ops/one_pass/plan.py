@@ -57,7 +57,7 @@ class PassPlan:
 
     @property
     def column(self) -> int:
-        """Floats from one column to the next."""
+        """Number of floats from one column to the next."""
         return self.rows + 4
 
     def columns(self, name: str) -> int:

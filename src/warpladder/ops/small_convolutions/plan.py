@@ -88,12 +88,12 @@ class FrontPlan:
     busy: float
 
     def blocks(self, n: int, limits: Limits, shared: int) -> int:
-        """Blocks that have equally many of n samples, but for the last ones. shared : floats of a block."""
+        """Number of blocks that have equally many of n samples, but for the last ones. shared : floats of a block."""
         return ceil_div(n, ceil_div(n, _resident(limits, shared) * limits.multiprocessors))
 
 
 def _resident(limits: Limits, shared: int) -> int:
-    """Blocks with this many floats of shared memory that a multiprocessor runs at once."""
+    """Number of blocks with this many floats of shared memory that a multiprocessor runs at once."""
     return max(1, min(RESIDENT, limits.shared_per_multiprocessor // (4 * shared + limits.shared_reserved)))
 
 
@@ -125,12 +125,14 @@ def fitting(stages: tuple[ConvStage, ...], limits: Limits) -> FrontPlan | None:
 
 
 def filters(outputs: int, together: int, inputs: int, k: int) -> int:
-    """Floats of filters in shared memory, `together` outputs next to each other."""
+    """Number of floats of filters in shared memory, `together` outputs next to each other."""
     return 4 * quads(inputs * k * k * ceil_div(outputs, together) * together)
 
 
 def forward_floats(plans: tuple[StagePlan, ...]) -> int:
-    """Floats of shared memory forward: filters and inputs of all stages, and the largest output before a pool."""
+    """Number of floats of shared memory forward: filters and inputs of all stages, and the largest output before a
+    pool.
+    """
     return sum(
         filters(each.stage.o, each.forward, each.stage.c, each.stage.k) + each.input.size for each in plans
     ) + max(_unpooled(each.stage) for each in plans)
@@ -141,7 +143,7 @@ def _unpooled(stage: ConvStage) -> int:
 
 
 def backward_floats(plans: tuple[StagePlan, ...]) -> int:
-    """Floats of shared memory backward: filters, inputs, gradients, sums of the weights, and their parts."""
+    """Number of floats of shared memory backward: filters, inputs, gradients, sums of the weights, and their parts."""
     kept = sum(
         (filters(each.stage.c, each.backward, each.stage.o, each.stage.k) if each.has_dx else 0)
         + each.input.size + each.gradient.size + 4 * quads(each.stage.weights + each.stage.o)
@@ -151,7 +153,7 @@ def backward_floats(plans: tuple[StagePlan, ...]) -> int:
 
 
 def parts(plan: StagePlan) -> int:
-    """Floats of the parts of a stage's weight gradient."""
+    """Number of floats of the parts of a stage's weight gradient."""
     return 4 * quads(plan.splits * plan.stage.weights) if plan.splits > 1 else 0
 
 

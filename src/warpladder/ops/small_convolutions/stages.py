@@ -58,7 +58,7 @@ class ConvStage:
 
     @property
     def products(self) -> int:
-        """Multiply-adds of a sample forward."""
+        """Number of multiply-adds of a sample forward."""
         return self.weights * self.high * self.wide
 
 

@@ -35,7 +35,9 @@ class AdamW(Adam):
 
     @property
     def stores(self) -> int:
-        """Roundings per step: with a weight decay three, of the factor near 1, of its product, and of the sum."""
+        """Number of roundings per step: with a weight decay three, of the factor near 1, of its product, and of the
+        sum.
+        """
         return 3 if self.weight_decay else 1
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:

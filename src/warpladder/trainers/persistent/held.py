@@ -91,7 +91,7 @@ def _sizes(chain: tuple[LinearLayer, ...], rows: int, cluster: int) -> dict[str,
 
 
 def sums_of(tile: PhaseTile) -> int:
-    """Floats of the partial sums of a tile, as `Tile` of product.cuh."""
+    """Number of floats of the partial sums of a tile, as `Tile` of product.cuh."""
     patches = tile.down * tile.across
     return 16 * patches * (THREADS // 32 if patches < 32 else THREADS // patches)
 

@@ -115,7 +115,7 @@ def _copies(plan: PersistentPlan) -> list[str]:
 
 
 def copies_of(plan: PersistentPlan) -> int:
-    """Copies of weights into a block's shared memory in a step."""
+    """Number of copies of weights into a block's shared memory in a step."""
     return len(_copies(plan))
 
 

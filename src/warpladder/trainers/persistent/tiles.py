@@ -133,7 +133,7 @@ class TensorPhaseTile:
 
     @property
     def groups(self) -> int:
-        """Warps that divide k among themselves."""
+        """Number of warps that divide k among themselves."""
         return THREADS // 32 * self.warp_rows * self.warp_columns // (self.rows * self.columns)
 
     def piece(self, inside: tuple[bool, bool]) -> int:
@@ -191,7 +191,7 @@ class HeadTile:
 
     @property
     def quads(self) -> int:
-        """Quads of a sample's inputs for each thread."""
+        """Number of quads of a sample's inputs for each thread."""
         return -(-self.depth // (4 * THREADS // self.rows))
 
     def shared(self, _: tuple[bool, bool]) -> int:

@@ -89,7 +89,7 @@ class Formats:
         return self.kind.work * self.products / self.kind.products
 
     def words(self, bm: int, bn: int) -> int:
-        """Words of the panels of bm lines of A and bn of B, without inverse scales."""
+        """Number of words of the panels of bm lines of A and bn of B, without inverse scales."""
         return bm * self.a.record + bn * self.b.record
 
 

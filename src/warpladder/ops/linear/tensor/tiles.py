@@ -62,7 +62,9 @@ class PackedTile(Tile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by registers: sums and their parts, and two fragments of each factor."""
+        """Number of blocks that fit a multiprocessor by registers: sums and their parts, and two fragments of each
+        factor.
+        """
         sums = self.tm * self.tn // 32
         registers = 250 if sums >= 64 else 168 if sums >= 32 else 128
         return max(1, min(65536 // (registers * self.threads), 4))
@@ -127,7 +129,7 @@ class WarpgroupTile(PackedTile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by registers: two of up to 2 warpgroups with 64 rows, else one."""
+        """Number of blocks that fit a multiprocessor by registers: two of up to 2 warpgroups with 64 rows, else one."""
         return 2 if self.bm == 64 and self.shares <= 2 else 1
 
     def shared_of(self, formats: Formats) -> int:

@@ -13,7 +13,7 @@ _SIXTEEN = (
 
 
 def _lanes() -> int:
-    """float32 lanes of a vector register of numba's target: this machine's processor, or NUMBA_CPU_NAME's."""
+    """Number of float32 lanes of a vector register of numba's target: this machine's processor, or NUMBA_CPU_NAME's."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return 4
     import llvmlite.binding as llvm

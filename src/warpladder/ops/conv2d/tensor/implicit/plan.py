@@ -28,7 +28,7 @@ BLOCK, WAIT, LOADS, MMA, BUSY, BRING, HALVES, BYTES, OUT = 100, 90, 1700, 2.6, 8
 
 
 def plane(channels: int) -> int:
-    """Channels of a plane: 16 for at most 16, else 32."""
+    """Number of channels of a plane: 16 for at most 16, else 32."""
     return 16 if channels <= 16 else PLANE
 
 
@@ -84,7 +84,7 @@ class ImplicitShape:
 
     @property
     def terms(self) -> int:
-        """Channels of all planes."""
+        """Number of channels of all planes."""
         return self.read[0] * (self.window.k**2 if self.few else 1)
 
     @property
@@ -122,7 +122,7 @@ class ImplicitShape:
         return at.images * ((at.rows - 1) * s + (tap_rows or k)) * ceil_div((at.columns - 1) * s + k, s) * s
 
     def items(self, at: Rectangle, pixels: int) -> int:
-        """Pixels, or windows of a pool's gradient, that lanes bring of a plane."""
+        """Number of pixels, or windows of a pool's gradient, that lanes bring of a plane."""
         if not self.pooled:
             return self.brought(at, pixels)
         reach = (self.window.stride - 1 + self.window.padding) // self.window.stride - nearest(self.window)
@@ -242,7 +242,7 @@ class ImplicitProblem(CostProblem[ImplicitTile]):
         return 1 if self.shape.few else ceil_div(self.shape.window.k, tile.tap_rows)
 
     def turns(self, tile: ImplicitTile) -> int:
-        """Turns in which the warps bring a stage's pixels."""
+        """Number of turns in which the warps bring a stage's pixels."""
         groups = ceil_div(self.shape.items(tile.at, tile.pixels), 256 // plane(self.shape.terms))
         return ceil_div(tile.together * groups, tile.warps)
 

@@ -77,7 +77,7 @@ class ImplicitCorrelate(CostProblem[CorrelateTile]):
         return ceil_div(self.shape.terms, channels) * boxes
 
     def brought(self, at: Rectangle, tap_rows: int) -> int:
-        """Pixels of x in shared memory for a rectangle of dy."""
+        """Number of pixels of x in shared memory for a rectangle of dy."""
         return self.shape.brought(at, ceil_div(at.pixels, 32) * 32, tap_rows)
 
     def plans(self) -> Iterator[CorrelateTile]:

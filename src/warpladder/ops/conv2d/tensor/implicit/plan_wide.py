@@ -52,7 +52,7 @@ class WideTile(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Outputs of a warpgroup."""
+        """Number of outputs of a warpgroup."""
         return self.bn // self.across
 
 
@@ -121,11 +121,11 @@ class WideProblem(CostProblem[WideTile]):
         return held and self.shared(tile) <= self.limits.shared_opt_in - 8 * tile.bn
 
     def turns(self, tile: WideTile) -> int:
-        """Turns in which the warps bring a stage's pixels."""
+        """Number of turns in which the warps bring a stage's pixels."""
         return ceil_div(tile.together * ceil_div(self.items(tile), EIGHT), tile.warps)
 
     def items(self, tile: WideTile) -> int:
-        """Pixels, or windows of a pool's gradient, that lanes bring of a plane."""
+        """Number of pixels, or windows of a pool's gradient, that lanes bring of a plane."""
         count = FlatHalo.of(self.shape, tile.at).pixels
         return self.shape.items(tile.at, 0) if self.shape.pooled else count
 

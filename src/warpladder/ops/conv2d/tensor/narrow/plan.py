@@ -76,7 +76,7 @@ class NarrowShape:
         return range(step, self.made[0] + 1, step)
 
     def halo(self, rows: int) -> int:
-        """Input pixels that a block reads for `rows` rows."""
+        """Number of input pixels that a block reads for `rows` rows."""
         return (rows + self.k - 1) * (self.written[2] + self.k - 1)
 
     def packed(self, kind: FactorFormat) -> int:
@@ -92,13 +92,15 @@ class NarrowShape:
         return ceil_div(rows * self.made[1], TILE) * ceil_div(self.written[0], OUTPUTS)
 
     def turns(self, rows: int) -> int:
-        """Rounds in which the warps copy `rows` rows: a lane copies eight channels of a pixel, or of a window."""
+        """Number of rounds in which the warps copy `rows` rows: a lane copies eight channels of a pixel, or of a
+        window.
+        """
         high, wide = rows + self.k - 1, self.written[2] + self.k - 1
         return ceil_div((high // 2 + 1) * (wide // 2 + 1) if self.pooled else high * wide, 256 // width(self.read[0]))
 
     def warps(self, rows: int) -> int:
-        """Warps of a block of `convolve_narrow`: one for each warp tile of sums, or for each round of copying, up to
-        WARPS.
+        """Number of warps of a block of `convolve_narrow`: one for each warp tile of sums, or for each round of
+        copying, up to WARPS.
         """
         return max(4, min(WARPS, max(self.items(rows), self.turns(rows) // (1 if self.pooled else 2))))
 
@@ -158,17 +160,17 @@ class NarrowCorrelate(CostProblem[NarrowPlan]):
 
     @property
     def groups(self) -> int:
-        """Groups of warps in a block that divide its pixels."""
+        """Number of groups of warps in a block that divide its pixels."""
         return WEIGHT_WARPS // self._units
 
     @property
     def warps(self) -> int:
-        """Warps of a block of `correlate_narrow`."""
+        """Number of warps of a block of `correlate_narrow`."""
         return self.groups * self._units
 
     @property
     def _units(self) -> int:
-        """Warps that together cover all taps, each up to three taps of a row."""
+        """Number of warps that together cover all taps, each up to three taps of a row."""
         return ceil_div(self.shape.k, 3) * self.shape.k
 
     def fits(self, rows: int) -> bool:

@@ -22,8 +22,8 @@ STAGED = 8 * 4096
 
 
 def most_tiles(kind: FactorFormat) -> int:
-    """Tiles of 64 x 128 sums in a warpgroup's registers: one in formats with scales, which also hold partial sums, else
-    two.
+    """Number of tiles of 64 x 128 sums in a warpgroup's registers: one in formats with scales, which also hold partial
+    sums, else two.
     """
     return 1 if kind.has_scales else 2
 
