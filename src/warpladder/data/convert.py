@@ -92,7 +92,9 @@ def to_numbers(values: Any, what: str) -> np.ndarray:
 
 
 def check_finite(x: np.ndarray, values: Any, what: str) -> None:
-    """Raise `DataError` at the first number of x that is NaN or infinite; `values` is the user's original of x."""
+    """Raise `DataError` at the first number of x, float32, that is NaN or infinite; values : the user's original of x,
+    of the same shape.
+    """
     if not np.isfinite(x).all():
         place = tuple(int(at) for at in np.argwhere(~np.isfinite(x))[0])
         original, where = np.asarray(values)[place], _where(values, place)

@@ -71,9 +71,9 @@ def check_numbers(name: str, limit: Any, validation: Any, seed: Any) -> None:
 def stratified(
     name: str, y: np.ndarray, seed: int, validation: int | None, tests: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows to train, validate and test with, in their stored order, each class in equal shares.
+    """Numbers of the rows to train, validate and test with, in their stored order, each class in equal shares.
 
-    name : name of the data in messages.
+    name : name of the data in messages. y : (rows,) labels.
     validation : number of rows to validate with; None takes a tenth.
     tests : True takes a fifth of the rows to test with, False none.
     """

@@ -184,7 +184,9 @@ class Net:
 
     @cached_property
     def least_batch(self) -> int:
-        """Smallest number of samples in a batch: 2 if a layer takes a variance over one number of each, else 1."""
+        """Smallest number of samples in a batch: 2 if a layer normalises a single number of each sample and channel,
+        whose variance needs two; else 1.
+        """
         alone = any(
             layer.normalizes and math.prod(shape[1:]) == 1
             for layer, shape in zip(self.layers, self.shapes, strict=False)

@@ -85,7 +85,7 @@ def tensors(net: Net, params: np.ndarray, buffers: np.ndarray) -> dict[str, np.n
 
 
 def joined(places: tuple[ParamSlice, ...], named: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Flat buffer of these tensors, from arrays by name."""
+    """Flat array (numbers,) of the tensors at `places`, from arrays by name, without gaps."""
     return np.concatenate([named[place.name].ravel() for place in places])
 
 

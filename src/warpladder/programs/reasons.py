@@ -67,8 +67,7 @@ _HOLE = re.compile(r"['‘](?P<name>FIXME|TODO|FILL_\w+)['’] was not|expected 
 
 
 def _unknown(why: str) -> str:
-    """Reason in words of our own where the compiler's misleads, as for a name of OpenGL or CUDA; else the compiler's.
-    """
+    """Compiler's reason, in plainer words where it misleads: for names of OpenGL or CUDA, holes and launches."""
     if few := _ARGUMENTS.match(why):
         return f"the launch gives ({few['given'].lstrip(', ')}) to a kernel of ({few['takes']})"
     if hole := _HOLE.match(why):

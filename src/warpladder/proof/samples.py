@@ -36,7 +36,9 @@ class SampleSource(ABC):
         """Samples (count, *in_shape) of `dtype`, and labels (count,) int32 or targets (count, outputs) float32."""
 
     def goals(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Random labels, or targets: from -1 to 1, or with BCEWithLogitsLoss 0, 1 and a few between."""
+        """Random labels (count,) int32, or targets (count, outputs) float32: from -1 to 1, or with BCEWithLogitsLoss
+        0, 1 and a few between.
+        """
         if self.outputs:
             drawn = rng.uniform(-1, 1, (count, self.outputs)).astype(np.float32)
             if self.is_binary:

@@ -47,7 +47,7 @@ class BatchShares:
         return self.own[indices] * np.repeat(inverse, self.batch)[: len(indices)]
 
     def steps(self, order: Order, first: int, last: int) -> np.ndarray:
-        """Shares of the samples of steps first..last-1 of an epoch, in their order, float64."""
+        """Shares (count,) float64 of the samples of steps first..last-1 of an epoch, in their order."""
         return self.at(order.indices(first * self.batch, min(last * self.batch, order.n)))
 
 

@@ -37,7 +37,7 @@ def bf16(x: np.ndarray) -> np.ndarray:
 
 
 def padded(x: np.ndarray) -> np.ndarray:
-    """Matrix in bf16, uint16, with rows padded by zeros to multiples of 8 numbers, 16 bytes."""
+    """Copy of a matrix (rows, columns) in bf16, uint16, with rows padded by zeros to a multiple of 8 numbers."""
     rows, columns = x.shape
     out = np.zeros((rows, -(-columns // 8) * 8), np.uint16)
     out[:, :columns] = bf16(x)

@@ -46,7 +46,9 @@ class Gram:
         return self.blocks[i, j] if i <= j else self.blocks[j, i].T
 
     def pair(self, i: int, j: int, space: np.ndarray) -> np.ndarray:
-        """Kernel matrix of classes i and j, i's rows first, float64, in the flat array `space`, which may be longer."""
+        """Kernel matrix (both, both) float64 of the samples of classes i and j, i's first, in the flat array `space`,
+        which may be longer.
+        """
         first, both = self.count(i), self.count(i) + self.count(j)
         out = space[: both * both].reshape(both, both)
         out[:first, :first], out[:first, first:], out[first:, first:] = (

@@ -86,7 +86,7 @@ class Rbf(ABC):
 
     @abstractmethod
     def _put(self, x: np.ndarray) -> Any:
-        """Copy of samples on the device of the products."""
+        """Copy of samples (count, width) on the device that computes the products."""
 
     @abstractmethod
     def _tile(self, left: Any, right: Any, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:

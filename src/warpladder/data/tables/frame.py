@@ -81,7 +81,7 @@ class TableColumn:
         return len(there) > 0 and all(pattern.fullmatch(text) for text in there)
 
     def take(self, rows: np.ndarray) -> TableColumn:
-        """Column with these rows only."""
+        """Column with the rows of these numbers (count,) only, in their order."""
         return TableColumn(self.name, self.numbers[rows], self.texts[rows], self.is_number)
 
 
@@ -115,7 +115,7 @@ class Frame:
         return f"{self.source}: {at}, column {shown(name)}"
 
     def take(self, rows: np.ndarray) -> Frame:
-        """Frame with these rows only."""
+        """Frame with the rows of these numbers (count,) only, in their order."""
         columns = {name: column.take(rows) for name, column in self.columns.items()}
         return replace(self, columns=columns, lines=None if self.lines is None else self.lines[rows])
 

@@ -199,7 +199,9 @@ def _target(name: str, values: np.ndarray) -> TargetColumn:
 
 
 def learnt_of(frame: Frame, learnt: Sequence[str], has_targets: bool) -> np.ndarray | None:
-    """Labels or targets of a table; None if it lacks their columns. Raises `DataError` if they are its index."""
+    """Labels (rows,) or targets (rows, outputs) of a table; None if it lacks their columns. Raises `DataError` if they
+    are its index.
+    """
     if any(name not in frame.columns for name in learnt):
         if hint := frame.of_index(learnt):
             raise DataError(f"{frame.source}{hint}")

@@ -6,7 +6,7 @@ from ...nets import GELU, Layer, LeakyReLU, Sigmoid, Tanh
 
 
 def forward(layer: Layer, x: jax.Array) -> jax.Array:
-    """y = f(x) of an activation layer; x and y are images (n, rows, columns, channels) or vectors."""
+    """Output y = f(x) of an activation layer; x and y are images (n, rows, columns, channels) or vectors."""
     if isinstance(layer, Tanh):
         return jax.numpy.tanh(x)
     if isinstance(layer, Sigmoid):

@@ -9,7 +9,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, y: np.ndarray, n: int, rows: int, columns: int, stride: int) -> None:
-    """y = mean of x over each window of rows x columns."""
+    """Write to y the mean of x over each window of rows x columns, for the first n samples."""
     share = x.dtype.type(1 / (rows * columns))
     for sample in range(n):
         for c in range(y.shape[1]):
@@ -24,7 +24,7 @@ def forward(x: np.ndarray, y: np.ndarray, n: int, rows: int, columns: int, strid
 
 @compiled
 def backward(dy: np.ndarray, dx: np.ndarray, n: int, rows: int, columns: int, stride: int) -> None:
-    """dx: dy of each window, shared equally by its pixels, 0 elsewhere."""
+    """Write the gradient dx, shaped as x: dy of each window, shared equally by its pixels, and 0 elsewhere."""
     share = dy.dtype.type(1 / (rows * columns))
     dx[:n] = 0.0
     for sample in range(n):

@@ -9,7 +9,7 @@ from ...nets import AdaptiveAvgPool2d, AvgPool2d
 
 
 def forward(layer: AvgPool2d | AdaptiveAvgPool2d, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
-    """y[n, c, p, q] = the mean of x[n, c, p s : p s + rows, q s : q s + columns]."""
+    """Means over windows: y[n, c, p, q] = the mean of x[n, c, p s : p s + rows, q s : q s + columns]."""
     return np.asarray(sum(positions(layer, x))) / area(layer, x)
 
 

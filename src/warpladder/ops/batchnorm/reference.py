@@ -23,12 +23,12 @@ def normalised(layer: Norm, x: np.ndarray, mean: np.ndarray, var: np.ndarray) ->
 
 
 def mapped(z: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    """Affine map z w + b; z itself if w or b is None."""
+    """Affine map z w + b of normalised z, shaped as x, with w and b (channels,); z itself if w or b is None."""
     return z if w is None or b is None else z * across(w, z) + across(b, z)
 
 
 def forward(layer: Norm, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    """Output of batch normalisation in training, by the mean and biased variance of the batch x."""
+    """Output y, shaped as x, of batch normalisation in training: by the mean and biased variance of the batch x."""
     return mapped(normalised(layer, x, x.mean(axes(x)), x.var(axes(x))), w, b)
 
 

@@ -15,7 +15,7 @@ from ..jit.cache import compiled
 def forward(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, n: int, stride: int, padding: int
 ) -> None:
-    """y = convolution of x with weight, plus bias, for the first n samples."""
+    """Write to y the convolution of x with weight, plus bias (o,), for the first n samples."""
     outputs, channels, k, _ = weight.shape
     for sample in range(n):
         for o in range(outputs):
@@ -37,7 +37,7 @@ def forward(
 def backward_weights(
     x: np.ndarray, dy: np.ndarray, dweight: np.ndarray, dbias: np.ndarray, n: int, stride: int, padding: int
 ) -> None:
-    """dweight: sums over samples and pixels of dy times the x under the window. dbias (o,): sums of dy."""
+    """Write dweight (o, c, k, k): sums of dy times x under the window, over samples and pixels; dbias (o,): of dy."""
     outputs, channels, k, _ = dweight.shape
     for o in range(outputs):
         total = 0.0
@@ -65,7 +65,10 @@ def backward_weights(
 def backward_input(
     dy: np.ndarray, weight: np.ndarray, dx: np.ndarray, n: int, stride: int, padding: int, sums: np.ndarray
 ) -> None:
-    """dx: each dy times its window of weights, added at the pixels under it; sums : scratch (h, w) float64."""
+    """Write dx, shaped as x: each dy times its window of weights, added at the pixels under it.
+
+    sums : scratch (h, w) float64.
+    """
     outputs, channels, k, _ = weight.shape
     for sample in range(n):
         for c in range(channels):

@@ -22,7 +22,10 @@ FEWER = 2
 
 
 def forward(layer: Conv2d, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-    """y[n, o, p, q] = b[o] + sum over c, i, j of w[o, c, i, j] padded[n, c, p s + i, q s + j]; b may be None."""
+    """Output y: y[n, o, p, q] = b[o] + sum over c, i, j of w[o, c, i, j] padded[n, c, p s + i, q s + j].
+
+    w : weight of one kernel per output. b : bias (o,), or None.
+    """
     (o, c, k, _), stride, padding = w.shape, layer.stride, layer.padding
     high, wide = x.shape[2] + 2 * padding, x.shape[3] + 2 * padding
     oh, ow = (high - k) // stride + 1, (wide - k) // stride + 1

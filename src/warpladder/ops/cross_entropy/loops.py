@@ -30,7 +30,7 @@ def forward(x: np.ndarray, label: np.ndarray, n: int, loss: np.ndarray, correct:
 
 @compiled
 def backward(x: np.ndarray, label: np.ndarray, dx: np.ndarray, n: int) -> None:
-    """dx = (softmax(x) - one-hot label) / n."""
+    """Write the gradient dx (n, classes) = (softmax(x) - one-hot label) / n."""
     for sample in range(n):
         best = x[sample].max()
         total = 0.0

@@ -26,5 +26,5 @@ def mask(layer: Dropout, key: int, at: np.ndarray, shape: Shape) -> np.ndarray:
 
 
 def masked(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Product a m of numbers and their mask, with 0 for a dropped NaN."""
+    """Product of numbers and their mask, of one shape, with 0 for a dropped NaN."""
     return np.where(mask == 0, 0.0, a * mask)

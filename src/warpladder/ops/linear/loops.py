@@ -9,7 +9,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, w: np.ndarray, b: np.ndarray, y: np.ndarray, n: int) -> None:
-    """y = x w^T + b, for the first n samples."""
+    """Write y = x w^T + b, with b (out,), for the first n samples."""
     for sample in range(n):
         for o in range(w.shape[0]):
             total = 0.0
@@ -20,7 +20,7 @@ def forward(x: np.ndarray, w: np.ndarray, b: np.ndarray, y: np.ndarray, n: int) 
 
 @compiled
 def backward_weights(x: np.ndarray, dy: np.ndarray, dw: np.ndarray, db: np.ndarray, n: int, sums: np.ndarray) -> None:
-    """dw = dy^T x and db (out,) = sum over samples of dy; sums : scratch (in,) float64."""
+    """Write dw (out, in) = dy^T x and db (out,) = sum over samples of dy; sums : scratch (in,) float64."""
     for o in range(dw.shape[0]):
         total = 0.0
         sums[:] = 0.0
@@ -34,7 +34,7 @@ def backward_weights(x: np.ndarray, dy: np.ndarray, dw: np.ndarray, db: np.ndarr
 
 @compiled
 def backward_input(dy: np.ndarray, w: np.ndarray, dx: np.ndarray, n: int, sums: np.ndarray) -> None:
-    """dx = dy w; sums : scratch (in,) float64."""
+    """Write dx (n, in) = dy w; sums : scratch (in,) float64."""
     for sample in range(n):
         sums[:] = 0.0
         for o in range(w.shape[0]):

@@ -6,7 +6,7 @@ from ...nets import Linear
 
 
 def forward(layer: Linear, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-    """y[n, o] = b[o] + sum over i of x[n, i] w[o, i]; b may be None."""
+    """Output y: y[n, o] = b[o] + sum over i of x[n, i] w[o, i]; b may be None."""
     return x @ w.T if b is None else x @ w.T + b
 
 

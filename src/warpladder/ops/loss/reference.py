@@ -31,7 +31,7 @@ def _huber(loss: HuberLoss, x: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def _factor(loss: BCEWithLogitsLoss, x: np.ndarray) -> np.ndarray | float:
-    """BCE's pos_weight, as a number or as an array that broadcasts over x."""
+    """Weight of positive targets, `pos_weight`, as a number or an array (*out_shape) that broadcasts over x."""
     if loss.pos_weight is None or len(loss.pos_weight) == 1:
         return 1.0 if loss.pos_weight is None else loss.pos_weight[0]
     return np.reshape(loss.pos_weight, x.shape[1:])

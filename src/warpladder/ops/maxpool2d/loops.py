@@ -28,7 +28,7 @@ def forward(x: np.ndarray, y: np.ndarray, argmax: np.ndarray, n: int, k: int, st
 
 @compiled
 def backward(dy: np.ndarray, argmax: np.ndarray, dx: np.ndarray, n: int, k: int, stride: int) -> None:
-    """dx: dy of each window, added at the position of its maximum, 0 elsewhere."""
+    """Write the gradient dx, shaped as x: dy of each window, added at the position of its maximum, and 0 elsewhere."""
     dx[:n] = 0.0
     for sample in range(n):
         for c in range(dy.shape[1]):

@@ -10,7 +10,7 @@ from ..relu.reference import closest
 
 
 def forward(layer: MaxPool2d, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
-    """y[n, c, p, q] = the maximum of x[n, c, p s : p s + k, q s : q s + k]."""
+    """Maxima of windows: y[n, c, p, q] = the maximum of x[n, c, p s : p s + k, q s : q s + k]."""
     first, *others = positions(layer, x)
     y = first.copy()
     for candidate in others:

@@ -8,7 +8,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, target: np.ndarray, count: int) -> float:
-    """Mean of (x - target)^2 over all `count` numbers."""
+    """Mean of (x - target)^2 over the first `count` numbers; x and target are flat."""
     total = 0.0
     for i in range(count):
         difference = x[i] - target[i]
@@ -18,7 +18,7 @@ def forward(x: np.ndarray, target: np.ndarray, count: int) -> float:
 
 @compiled
 def backward(x: np.ndarray, target: np.ndarray, dx: np.ndarray, count: int) -> None:
-    """dx = 2 (x - target) / count."""
+    """Write the gradient dx = 2 (x - target) / count of the first `count` numbers; all arrays are flat."""
     for i in range(count):
         dx[i] = 2.0 * (x[i] - target[i]) / count
 

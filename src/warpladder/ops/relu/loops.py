@@ -8,14 +8,14 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, y: np.ndarray, count: int) -> None:
-    """y = max(x, 0), for the first `count` numbers."""
+    """Write y = max(x, 0), for the first `count` numbers of the flat arrays."""
     for i in range(count):
         y[i] = 0.0 if x[i] < 0.0 else x[i]  # so that NaN stays NaN
 
 
 @compiled
 def backward(y: np.ndarray, dy: np.ndarray, dx: np.ndarray, count: int) -> None:
-    """dx = dy where y > 0, else 0."""
+    """Write dx = dy where y > 0, else 0, for the first `count` numbers of the flat arrays."""
     for i in range(count):
         dx[i] = dy[i] if y[i] > 0.0 else 0.0
 

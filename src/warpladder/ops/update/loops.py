@@ -16,7 +16,7 @@ from .reference import EPSILON
 
 @compiled
 def clip(g: np.ndarray, limit: float) -> None:
-    """Clip every number of g to [-limit, limit]."""
+    """Clip every number of the gradient g (params,) to [-limit, limit], in place."""
     for i in range(len(g)):
         if abs(g[i]) > limit:  # NaN stays NaN
             g[i] = min(max(g[i], -limit), limit)
@@ -24,7 +24,9 @@ def clip(g: np.ndarray, limit: float) -> None:
 
 @compiled
 def clip_norm(g: np.ndarray, limit: float) -> None:
-    """Scale g to an L2 norm of `limit` where its norm is larger; the squares are added in float64."""
+    """Scale the gradient g (params,), in place, to an L2 norm of `limit` if its norm is larger. Squares are added in
+    float64.
+    """
     total = 0.0
     for i in range(len(g)):
         total += np.float64(g[i]) * np.float64(g[i])

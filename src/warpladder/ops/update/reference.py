@@ -11,7 +11,7 @@ EPSILON = 1e-6
 
 
 def norm_factor(g: np.ndarray, limit: float) -> float:
-    """Factor, at most 1, that scales all gradients g of a step to an L2 norm of at most `limit`."""
+    """Factor, at most 1, that scales all gradients g (params,) of a step to an L2 norm of at most `limit`."""
     return float(np.minimum(1.0, limit / (np.linalg.norm(g) + EPSILON)))
 
 

@@ -12,10 +12,10 @@ from .rule import rule_name
 
 
 class StepsInPlace(Segment):
-    """Base of segments whose last launch backward finishes all gradients, and makes the optimizer's step.
+    """Base of segments whose last launch of the backward pass finishes all gradients, and makes the optimizer's step.
 
-    optimizer : whose step it is, or None. row : (1, NUMBERS) float32, the optimizer's settings at the running step, if
-    each step has its own: the forward launch copies them, since the loss counts the step.
+    optimizer : the optimizer whose step is made, or None if none is made here. row : (1, NUMBERS) float32, its numbers
+    for the present step, if each step has its own: the forward launch copies them, since the loss counts the step.
     """
 
     updates_all_biases = False

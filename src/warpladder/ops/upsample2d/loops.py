@@ -9,7 +9,7 @@ from ..jit.cache import compiled
 
 @compiled
 def forward(x: np.ndarray, y: np.ndarray, n: int, s: int) -> None:
-    """y: each pixel of x as s x s equal pixels."""
+    """Write y: each pixel of x as s x s equal pixels, for the first n samples."""
     for sample in range(n):
         for c in range(y.shape[1]):
             for p in range(y.shape[2]):
@@ -19,7 +19,7 @@ def forward(x: np.ndarray, y: np.ndarray, n: int, s: int) -> None:
 
 @compiled
 def backward(dy: np.ndarray, dx: np.ndarray, n: int, s: int) -> None:
-    """dx = sum of dy over the s x s pixels of each pixel."""
+    """Write dx, shaped as x: the sum of dy over the s x s pixels that are copies of each pixel."""
     for sample in range(n):
         for c in range(dx.shape[1]):
             for p in range(dx.shape[2]):

@@ -66,8 +66,10 @@ class Adam(Optimizer):
         return 2 * 2.0**-53 * (1 / one + 0.5 / two)
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns of Adam: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps and
-        weight decay.
+        """Numbers (steps, NUMBERS) float64 of Adam's updates t = first + 1, first + 2, ...
+
+        Columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps and weight decay.
+        The bias corrections, 1 - beta^t, are computed here on the host; kernels and compiled loops only read them.
         """
         import numpy as np
 

@@ -41,7 +41,7 @@ class AdamW(Adam):
         return 3 if self.weight_decay else 1
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns of AdamW: Adam's, with rate * weight_decay as the last one."""
+        """Numbers (steps, NUMBERS) float64 of AdamW's updates: Adam's, with rate * weight_decay as the last one."""
         out = super().numbers(rates, first)
         out[:, 7] = rates * self.weight_decay
         return out

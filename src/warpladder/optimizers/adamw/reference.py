@@ -11,7 +11,10 @@ import numpy as np
 def step(
     w: np.ndarray, g: np.ndarray, slots: Mapping[str, np.ndarray], optimizer: Any, rate: float, number: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Parameters and slots after update `number`, counted from 1, from w with gradient g."""
+    """Parameters and slots after an update of parameters w with gradient g; all arrays have the shape of w.
+
+    rate : learning rate. number : of the update, from 1, for the bias corrections 1 - beta^number.
+    """
     one, two = optimizer.betas
     m = one * slots["exp_avg"] + (1 - one) * g
     v = two * slots["exp_avg_sq"] + (1 - two) * g**2

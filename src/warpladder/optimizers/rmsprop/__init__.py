@@ -52,7 +52,7 @@ class RMSprop(Optimizer):
         return ("square_avg", "momentum_buffer") if self.momentum else ("square_avg",)
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns of RMSprop: rate, alpha, 1 - alpha, eps, decay, momentum."""
+        """Numbers (steps, NUMBERS) float64 of RMSprop's updates: rate, alpha, 1 - alpha, eps, decay, momentum."""
         import numpy as np
 
         out = np.zeros((len(rates), NUMBERS))

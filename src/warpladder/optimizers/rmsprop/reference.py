@@ -11,7 +11,10 @@ import numpy as np
 def step(
     w: np.ndarray, g: np.ndarray, slots: Mapping[str, np.ndarray], optimizer: Any, rate: float, number: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Parameters and slots after a step from w with gradient g."""
+    """Parameters and slots after an update of parameters w with gradient g; all arrays have the shape of w.
+
+    rate : learning rate. number : of the update, from 1; not used.
+    """
     g = g + optimizer.weight_decay * w
     square = optimizer.alpha * slots["square_avg"] + (1 - optimizer.alpha) * g**2
     quotient = g / (np.sqrt(square) + optimizer.eps)

@@ -69,6 +69,6 @@ def magnified(net: Net, config: TrainConfig, state: State, x: np.ndarray, sizes:
 
 
 def _power(before: np.ndarray, after: np.ndarray, usual: int) -> int:
-    """Power of two between the sizes of two arrays; `usual` where one is zero."""
+    """Exponent of the power of two between the sizes of two arrays; `usual` where one is zero."""
     sizes = [float(np.sqrt(np.mean(np.square(a)))) for a in (before, after)]
     return round(np.log2(sizes[1] / sizes[0])) if min(sizes) > 0 else usual

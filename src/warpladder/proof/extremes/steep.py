@@ -78,5 +78,5 @@ def _spread(count: int, low: float, high: float, rng: np.random.Generator) -> np
 
 
 def _size(a: np.ndarray) -> float:
-    """Root mean square."""
+    """Root mean square of all numbers of an array."""
     return float(np.sqrt(np.mean(np.square(a))))

@@ -115,7 +115,7 @@ class Trajectory:
         )
 
     def gradients(self, batch: StepSamples) -> tuple[float, np.ndarray]:
-        """Loss and gradient of a batch."""
+        """Loss and gradient (param_count,) of a batch, at the present parameters."""
         trainer, exact, loss = self.trainer, self.trainer.params, self.net.loss
         if self.rounded is not None:
             trainer.params = exact * self.rounded
@@ -130,7 +130,7 @@ class Trajectory:
         return value, gradient
 
     def _lost_digits(self, batch: StepSamples, slope: np.ndarray, out: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Errors of the outputs' gradient `slope` beyond the relative ones."""
+        """Errors (n, *out_shape) of the outputs' gradient `slope`, of that shape, beyond the relative ones."""
         errors = self.errors
         assert errors is not None
         off = slope_errors(self.net, out, target, errors.precision, batch.shares)
@@ -183,7 +183,7 @@ class Trajectory:
         return true[0] + self.off[0], true[1] + self.off[1]
 
     def step(self, loss: float, moved: np.ndarray, rate: float) -> None:
-        """Make a step by the gradient `moved`, which is overwritten."""
+        """Make a step by a batch's gradient `moved` (param_count,), which the update overwrites, and note its loss."""
         trainer, noise = self.trainer, None if self.errors is None else self.errors.shares
         self.number += 1
         if self.is_plain:

@@ -63,7 +63,7 @@ def rows_for(plan: NativePlan, memory: NativeMemory, has_loss: bool) -> list[Ins
 
 
 def nonzeros(x: np.ndarray) -> float:
-    """Share of numbers other than 0, in COUNTED samples or up to twice as many."""
+    """Share, 0 to 1, of numbers other than 0 in samples x (samples, ...), counted in COUNTED to twice as many."""
     some = x[:: max(1, len(x) // COUNTED)]
     return np.count_nonzero(some != 0) / max(1, some.size)
 

@@ -1,5 +1,5 @@
-"""Weights and activations in shared memory: their offsets, the tiles of the phases that read them, and the estimated
-cycles of such a step. The phases are in held.cuh.
+"""Weights and activations of a persistent kernel in shared memory: their offsets, the tiles of the phases that read
+them, and the estimated cycles of a step. The phases are in held.cuh.
 """
 
 from __future__ import annotations

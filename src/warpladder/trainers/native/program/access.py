@@ -50,7 +50,7 @@ def _rows_of(element):  # type: ignore[no-untyped-def]
 
 
 def _whole(element):  # type: ignore[no-untyped-def]
-    """Intrinsic (table, which): a whole 2-D array of the table."""
+    """Intrinsic (table, which) that returns array number `which` of the table as a 2-D array of `element`."""
     kind = types.Array(element, 2, "C")
 
     @intrinsic

@@ -80,13 +80,13 @@ class WeightLayout:
         self._real = np.flatnonzero(self.place >= 0)
 
     def to_flat(self, native: np.ndarray) -> np.ndarray:
-        """Copy of parameters in native order as the flat buffer of params.py."""
+        """Flat copy (param_count,) float32, in the order of params.py, of parameters (count,) in native order."""
         flat = np.empty(self._real.size, np.float32)
         flat[self.place[self._real]] = native[self._real]
         return flat
 
     def from_flat(self, flat: np.ndarray, native: np.ndarray) -> None:
-        """Fill `native` from the flat buffer of params.py; padding becomes 0."""
+        """Fill `native` (count,) from the flat buffer (param_count,) of params.py; padding becomes 0."""
         native[:] = 0
         native[self._real] = flat[self.place[self._real]]
 
