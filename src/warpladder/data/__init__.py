@@ -1,7 +1,8 @@
 """Data sets: `load` by name or from a file, `arrays` from memory.
 
 It imports errors, files and show. Begin with dataset.py; each set is a `Source` (source.py) and an entry of `SOURCES`.
-order.py has the shuffled order of samples that every rung follows.
+order.py has the shuffled order of samples that every rung follows. tables/ reads tables of columns with a label or
+targets, and has the messages about them; csv.py reads tables of pixels.
 """
 
 from __future__ import annotations
