@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ....results.report.figures.curves import legend_size, styles
+from ....results.report.figures.curves import covered, legend_size, line_width, styles
 from ....results.report.figures.svg import INK, PAPER, PEER, RUNG, SOFT, Canvas, clipped, rows_of, write
 from ..results import UNITS, Bars, Column, Lines, Series, Value
 from .figures import head, measured, shown, stated
@@ -48,19 +48,9 @@ def lines(picture: Lines) -> Callable[[Canvas], None]:
 
 
 def under(picture: Lines) -> list[int]:
-    """Number of later curves on top of each curve, with equal points to a hundredth of the axis."""
-    ys = [value for each in picture.series for value in each.y]
-    log = "y" in picture.log and min(ys) > 0
-
-    def height(value: float) -> float:
-        return math.log(value) if log else value
-
-    near = (height(max(ys)) - height(min(ys))) / 100
-
-    def is_on(one: Series, other: Series) -> bool:
-        return one.x == other.x and all(abs(height(a) - height(b)) <= near for a, b in zip(one.y, other.y, strict=True))
-
-    return [sum(is_on(each, later) for later in picture.series[at + 1 :]) for at, each in enumerate(picture.series)]
+    """Number of later curves on top of each curve."""
+    curves = [list(zip(each.x, each.y, strict=True)) for each in picture.series]
+    return covered(curves, "y" in picture.log and min(y for points in curves for _, y in points) > 0)
 
 
 def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object], number: int, below: int) -> None:
@@ -75,7 +65,7 @@ def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object
     ax.plot(
         x, y, color=colour, linestyle=(0, (2, 2)) if hollow else dash, marker=mark, markersize=6 if len(x) < 2 else 5,
         markevery=1 if each.marks or len(x) < 12 else (number * 3 % (len(x) // 8), len(x) // 8),
-        linewidth=min(1.6 + 2.6 * below, 12.0), markerfacecolor=PAPER if hollow else colour,
+        linewidth=line_width(below), markerfacecolor=PAPER if hollow else colour,
         markeredgecolor=colour if hollow else PAPER, markeredgewidth=1.2 if hollow else 0.6,
         label=clipped(_name(each), 48),
     )  # fmt: skip

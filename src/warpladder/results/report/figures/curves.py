@@ -62,20 +62,18 @@ def curves(results: Results) -> Callable[[Canvas], None]:
 
 
 def _panel(ax: Axes, rungs: Sequence[RungResult], kind: str, clock: bool) -> None:
-    every: Points = []
-    for rung, (colour, mark, dash) in zip(rungs, styles(), strict=False):
-        assert rung.history is not None
-        points = _points(getattr(rung.history, kind), rung.history.seconds, clock)
-        every += points
-        alone = len(points) < 2
+    drawn = [_points(getattr(each.history, kind), each.history.seconds, clock) for each in rungs if each.history]
+    every = [point for points in drawn for point in points]
+    values = [y for _, y in every]
+    is_log = kind == "loss" and bool(values) and min(values) > 0 and max(values) > 30 * min(values)
+    for rung, points, below, style in zip(rungs, drawn, covered(drawn, is_log), styles(), strict=False):
+        colour, mark, dash = style
         ax.plot(
             [x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, marker=mark,
-            markersize=6 if alone else 5,
-            markevery=max(1, len(points) // 8), markeredgecolor=PAPER, markeredgewidth=0.6, label=clipped(rung.name,
-            45),
+            linewidth=line_width(below), markersize=6 if len(points) < 2 else 5, markevery=max(1, len(points) // 8),
+            markeredgecolor=PAPER, markeredgewidth=0.6, label=clipped(rung.name, 45),
         )  # fmt: skip
-    values = [y for _, y in every]
-    if kind == "loss" and values and min(values) > 0 and max(values) > 30 * min(values):
+    if is_log:
         from matplotlib.ticker import LogLocator, NullLocator
 
         ax.set_yscale("log")
@@ -101,6 +99,27 @@ def _panel(ax: Axes, rungs: Sequence[RungResult], kind: str, clock: bool) -> Non
         from matplotlib.ticker import MaxNLocator
 
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def covered(curves: Sequence[Sequence[tuple[float, float]]], is_log: bool) -> list[int]:
+    """Number of later curves on top of each curve: with equal points, as far as both go, to a hundredth of the axis.
+
+    is_log : True if values lie on a logarithmic axis.
+    """
+    height = math.log if is_log else float
+    ends = [height(y) for points in curves for _, y in points] or [0.0]
+    near = (max(ends) - min(ends)) / 100
+
+    def is_on(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+        both = list(zip(one, other, strict=False))
+        return bool(both) and all(a[0] == b[0] and abs(height(a[1]) - height(b[1])) <= near for a, b in both)
+
+    return [sum(is_on(points, later) for later in curves[at + 1 :]) for at, points in enumerate(curves)]
+
+
+def line_width(below: int) -> float:
+    """Width of a curve with so many curves on top of it: wider, so that all are visible."""
+    return min(1.6 + 2.6 * below, 12.0)
 
 
 def legend_size(names: Sequence[str]) -> tuple[int, int]:
