@@ -40,8 +40,8 @@ HINTS = {
     "int* counts = (int*)&all[n], with the bytes of both as the launch's third number.",
     "misaligned": "the size of a wide access (float4, float2) must divide its address: start at a multiple of it, and "
     "pad rows to one.",
-    "launch": "cut the work into more and smaller blocks. A GPU runs nothing then, and only cudaGetLastError() reports "
-    "it.",
+    "launch": "cut the work into more and smaller blocks; the first number of <<< >>> counts the blocks, the second "
+    "the threads of each. A GPU runs nothing then, and only cudaGetLastError() reports it.",
     "order": "look for two threads that write the same element. Where it is meant (places handed out by an atomic "
     "counter), check one order only, with --order.",
     "wrong result": "if there is no other fault, the arithmetic is wrong: print from one thread and compare with the "
@@ -139,6 +139,10 @@ _HINTS_OF_PROGRAMS = {
     " orders these lanes of one warp: volatile does not": "add by __shfl_down_sync, or call __syncwarp() after each "
     "read and each store of every line like these: float v = s[t] + s[t + 16]; __syncwarp(); s[t] = v; __syncwarp();",
     " was freed at ": "free the memory after the last launch or copy that uses it.",
+    " an index that has exceeded an int, ": "compute it in 64 bits: size_t i = (size_t)row * width + column.",
+    " bytes that the launch gives": "give the bytes of all elements, n * sizeof of one, as the third number of "
+    "<<< >>>, or compare the index with the length.",
+    " it still has no value, ": "the target stands first: cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice).",
     " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
     "be copied too: store the address that cudaMalloc gave, not the host's.",
     " of shared memory, of which the launch has none": "give the bytes of extern __shared__ as the third number of "

@@ -210,16 +210,18 @@ void fill_queued(const Copy&, Spot) {}
 void launch_queued(const Request&, const std::vector<View>&) {}
 #endif
 
-// Reason why an address is closed, and its array; it is opened.
+// Reason why an address is closed, and its array; it is opened. Work that changes it comes first: it closes it to reads
+// too.
 std::string on_its_way(const void* address, std::string& array, bool& is_read) {
-    for (auto& piece : arriving)
-        if (uintptr_t(address) - piece.pages < piece.bytes) {
-            array = piece.array, is_read = piece.is_read;
-            std::string what = piece.what;
-            mprotect((void*)piece.pages, piece.bytes, PROT_READ | PROT_WRITE);
-            arriving.erase(arriving.begin() + (&piece - arriving.data()));
-            return what;
-        }
+    for (bool wanted : {false, true})
+        for (auto& piece : arriving)
+            if (piece.is_read == wanted && uintptr_t(address) - piece.pages < piece.bytes) {
+                array = piece.array, is_read = wanted;
+                std::string what = piece.what;
+                mprotect((void*)piece.pages, piece.bytes, PROT_READ | PROT_WRITE);
+                arriving.erase(arriving.begin() + (&piece - arriving.data()));
+                return what;
+            }
     return "";
 }
 

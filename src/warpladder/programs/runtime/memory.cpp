@@ -43,11 +43,25 @@ std::string described(const Allocation& a) {
         + place_of(a.file, a.line) + ")";
 }
 
+// The allocation in which an address lies if an int has overflowed on the way to it: 2^32 elements further on, and
+// beyond those that an int counts.
+static Allocation* overflowed(uintptr_t at) {
+    for (uintptr_t element : {1, 2, 4, 8, 16})
+        for (uintptr_t turns : {1, 2, 3, 4}) {
+            const uintptr_t meant = at + (element * turns << 32);
+            Allocation* a = find((const void*)meant);
+            if (a && !a->freed && meant - a->low >= element << 31) return a;
+        }
+    return nullptr;
+}
+
 // Reason why an access to an address is wrong, in the program's words, or "".
 std::string explained(const void* address) {
     Allocation* a = nearest(address);
     uintptr_t at = uintptr_t(address);
     if (at < 4096) return "the pointer is null";
+    if (Allocation* large = a ? nullptr : overflowed(at))
+        return "the address is that of an index that has exceeded an int, 2,147,483,647, in " + described(*large);
     if (!a) return "the address belongs to no memory of the device: a pointer of the host, or one without a value";
     if (a->freed && !a->freed_line) return "its graph has not allocated it yet: " + described(*a);
     if (a->freed) return "the memory was freed at " + place_of(a->freed_file, a->freed_line) + ": " + described(*a);

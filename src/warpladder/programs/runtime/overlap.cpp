@@ -67,11 +67,21 @@ static size_t rounded_down(const Request& r, const View& view, const Allocation&
     return is_given && last == a.low + threads * a.element ? threads : 0;
 }
 
+// An array that was copied to the host, and that a kernel then reads, though nothing has ever been stored there.
+static void look_for_swap(const Allocation& a, const std::string& kernel, Spot place) {
+    size_t first = 0, gaps = 0;
+    if (!a.too_early.file || a.is_read || emu_unwritten((char*)a.low, a.bytes, 1, &first, &gaps) < a.bytes) return;
+    report("problem", "copy", "the copy at {0} brings what nothing has written to the host, and kernel " + kernel
+        + ", launched at " + place_of(place.file, place.line) + ", reads it where it still has no value, in "
+        + described(a) + ": target and source are swapped", a.name, a.too_early, kernel);
+}
+
 void overlaps_of_launch(const Request& r, const std::vector<View>& views, const void* stream, unsigned number) {
     Spot place{r.config.file, r.config.line};
     for (const View& view : views) {
         Allocation* a = find((void*)view.low);
         if (!a || !view.touched) continue;
+        if (view.touched == 1) look_for_swap(*a, r.name, place);
         if (view.touched & 1) a->is_read = true;
         if (view.touched & 2 && !r.config.is_library) {
             a->writer = r.name, a->written_at = place;

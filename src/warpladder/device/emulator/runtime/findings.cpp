@@ -239,7 +239,7 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
         where = "of a local variable that is no more: its thread or its function has ended";
     else if (worker_here->stacks.hold(reinterpret_cast<void*>(address))) where = "of another thread's local variables";
     else {
-        uintptr_t best = ~uintptr_t(0);
+        uintptr_t best = ~uintptr_t(0), region_of_launch = 0;  // dynamic shared memory
         auto consider = [&](const Region& region) {
             bool beyond = address + size > region.high;
             uintptr_t distance = address >= region.low && beyond ? (address >= region.high ? address - region.high : 0)
@@ -251,6 +251,8 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
             std::string name = (region.shared ? "shared array " : "array ") + array + " of "
                 + std::to_string((region.high - region.low) / region.element) +
                                (region.element > 1 ? " elements" : " bytes");
+            bool by_launch = region.shared && region.low == region_of_launch;
+            if (by_launch) name += ", the " + std::to_string(region.high - region.low) + " bytes that the launch gives";
             if (address >= region.high)
                 where = distance ? std::to_string(distance) + " bytes after the end of " + name
                 : "after the end of " + name;
@@ -260,6 +262,7 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
         bool found = false;
         for (Block* block : block_of(me).group->blocks)
             if (block->memory.holds(reinterpret_cast<void*>(address))) {
+                region_of_launch = uintptr_t(block->memory.low()) + block->memory.dynamic_offset();
                 for (auto& region : block->memory.regions()) consider(region);
                 if (block->memory.regions().empty()) where = "of shared memory, of which the launch has none", best = 0;
                 found = true;

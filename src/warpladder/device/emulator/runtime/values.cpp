@@ -78,6 +78,18 @@ void Checker::ended(Block& block) {
     }
 }
 
+// Finds out if shared bytes whose type is not known are structs with members that no thread reads: at some distance
+// from each other, which is a struct's size, all are unread.
+static bool are_members(const std::vector<uint8_t>& bytes) {
+    for (size_t size = 8; size <= 128 && size * 4 <= bytes.size(); size += 4) {
+        std::vector<uint8_t> member(size);
+        for (size_t i = 0; i < bytes.size(); ++i) member[i % size] |= bytes[i];
+        if (std::none_of(member.begin(), member.end(), [](uint8_t each) { return (each & LOST) && (each & READ); }))
+            return true;
+    }
+    return false;
+}
+
 // A remark for each shared array in which elements are read in no block, and hold a value in some.
 void Checker::report_lost() {
     for (auto& [offset, fate] : fates_) {
@@ -89,6 +101,7 @@ void Checker::report_lost() {
         auto begin = fate.elements.begin(), warp = begin + std::min<ptrdiff_t>(32, fate.elements.end() - begin);
         if (warp != fate.elements.end() && std::count(warp, fate.elements.end(), LOST) == 0
             && std::none_of(begin, warp, [](uint8_t each) { return each & READ; })) continue;
+        if (fate.element == 1 && are_members(fate.elements)) continue;
         bool one = count == 1;
         std::string unit = fate.element > 1 ? "element" : "byte", elements = std::to_string(count) + " of the "
             + std::to_string(fate.elements.size()) + " " + unit + "s of shared array " + fate.name;
