@@ -35,6 +35,12 @@ REFUSED = {
     "int g = 3, h;\nfloat scale[4];\n__global__ void k(float* y) {\n  y[0] = scale[1];\n}": "4: device code uses scale,",
     "__global__ void k(int* y) {\n  try { *y = 1; } catch (...) {}\n}": "2: try and catch",
     "struct A { __device__ void f(int* y) { if (!y) { throw 1; } } };": "1: throw is not",
+    "int f(int n) { return n; }\ntemplate <typename T, int N = 4> __global__ void k(T* y) {\n  *y = f(N);\n}\n"
+    "void g(int* y) { k<int, 3><<<1, 1>>>(y); }": "3: device code calls f,",
+    "float scale = 2;\ntemplate <int N> __device__ float d(float x) {\n  return scale * x;\n}\n"
+    "__global__ void k(float* y) { *y = d<3>(1); }": "3: device code uses scale,",
+    "template <class... T> __device__ void d(T... x) {\n  throw 1;\n}\n__global__ void k() { d(1, 2); }":
+        "2: throw is not",
     "__global__ int k(int* y) { return 1; }": "1: a kernel returns void, and this one int",
 }  # fmt: skip
 
@@ -49,6 +55,7 @@ const int count = 3;
 const float ratio = 2.5f;
 int global = 3, hidden = 1, same = 2, table[4];
 int guarded(int n) { return n; }
+int shadowed(int n) { return n; }
 int forward(int n);
 __device__ int forward(int n) { return n; }
 __device__ int declared(int n);
@@ -69,7 +76,11 @@ HD void checked(const int* x) {
 #endif
     }
 }
-template <class T> __global__ void never(T* y, int n) { T s[n]; y[0] = unused(s[0]) + global; }
+template <class T> __global__ void never(T* y, int n) { T s[n]; y[0] = unused(s[0]) + global + guarded(n); }
+template <int N> __global__ void neither(int* y) { if (N) throw N; y[0] = global + rand(); }
+template <bool HAS> __device__ int chosen(int n) { if constexpr (HAS) return guarded(n); else return n; }
+template <class T> __device__ T own(T shadowed) { return shadowed + both(shadowed); }
+template <> __device__ float own<float>(float x) { return x + 1; }
 __constant__ float filled[16384];
 extern __constant__ float filled[16384];
 __global__ void k(int* y, int same, P p) {
@@ -78,7 +89,7 @@ __global__ void k(int* y, int same, P p) {
     int hidden = 2;
     checked(y);
     a[0] = b[0] = c[0] = d[0] = e[0] = ratio;
-    y[0] = forward(1) + declared(2) + both(3) + local(4) + p.twice(5) + same + hidden + int(a[0] + b[0] + c[0] + e[0]);
+    y[0] = chosen<false>(own(0)) + forward(1) + declared(2) + both(3) + local(4) + p.twice(5) + same + hidden + int(a[0] + b[0] + c[0] + e[0]);
     y[1] = int(d[0] + filled[y[0] & 3]);
 #ifndef __CUDA_ARCH__
     y[2] = guarded(1);
@@ -150,7 +161,9 @@ def test_text_is_marked(text: str) -> None:
 
 
 def test_other_text_stays() -> None:
-    assert "emu_" not in of_host.marked(TAKEN.replace("throw std", "std").replace("y[2] = guarded", ""), [TAKEN])
+    others = "\n".join(line for line in TAKEN.splitlines() if not line.startswith("template"))
+    assert "emu_" not in of_host.marked(others.replace("throw std", "std").replace("y[2] = guarded", ""), [TAKEN])
+    assert of_host.marked(TAKEN, [TAKEN]).count(">::emu_") == 6
     assert of_host.marked("int f() { return 1; }", []) == "int f() { return 1; }"
 
 

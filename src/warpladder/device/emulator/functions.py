@@ -33,6 +33,14 @@ def functions(plain: str) -> list[tuple[int, int]]:
     return found
 
 
+def of_templates(plain: str) -> Iterator[tuple[int, int, int]]:
+    """Positions as of `of_device`, of the templates of functions, without methods."""
+    for first, last in functions(plain):
+        head = plain[first:last].partition("{")[0]
+        if re.search(r"\btemplate\b", head) and _OF_DEVICE.search(head) and "(" in head:
+            yield first, first + len(head), last
+
+
 def of_device(plain: str) -> Iterator[tuple[int, int, int]]:
     """Positions (first, body, last) of kernels and device functions that are no templates: of the head, the open
     brace, and the end. Methods of classes and lambdas are among them, those of templates are not.

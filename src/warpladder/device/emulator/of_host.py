@@ -6,7 +6,10 @@ exceptions, and kernels that return a value.
 
 The compiler knows no such name, so it reports the line, and nothing if the preprocessor takes the line out. `reason`
 makes one line of its message. A name is replaced only where no declaration in the program's files could give it another
-meaning: no template, no macro, no member, no local variable.
+meaning: no macro, no member, no local variable.
+
+In a template the name depends on its parameters, emu_within<T>::emu_calls_count(3), so that it is an error where an
+instance is made, and only there.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from ..declarations import split
-from .functions import functions, of_device
-from .rewrite import bare
+from .functions import functions, of_device, of_templates
+from .rewrite import bare, closing
 
 _BUILT_IN = (
     r"(?:unsigned|signed|long|short|int|char|bool|float|double|void|size_t|u?int(?:8|16|32|64)_t|dim3|"
@@ -44,6 +47,11 @@ _LIBRARY = frozenset(
     ("rand", "srand", "drand48", "exit", "abort", "time", "getchar", "putchar", "puts", "scanf", "fprintf", "sprintf",
      "snprintf", "fflush", "strcpy", "strcmp", "atoi", "atof", "qsort", "calloc", "realloc", "memmove", "memcmp")
 )  # fmt: skip
+_PARAMETER = re.compile(
+    r"(?:(?P<type>typename|class)|unsigned(?:\s+int)?|int|bool|size_t|char|short|long|auto)\s*(?P<pack>\.\.\.)?\s*"
+    r"(?P<name>\w+)\s*(?:=.*)?",
+    re.DOTALL,
+)
 _VALUE = re.compile(
     r"(?<![\w:])(?P<before>(?:(?:static|inline|extern)\s+)*)(?P<type>unsigned|int|float|double|bool|char|long|short|"
     r"size_t)\b(?=[\s*]+(?:__global__\b|\w+\s*\())"
@@ -71,22 +79,25 @@ def marked(text: str, texts: Collection[str]) -> str:
     plain = bare(text)
     changes = [change for match in re.finditer(r"\b__global__\b", plain) for change in _returned(plain, match)]
     known = _names(tuple(texts))
-    for first, body, last in of_device(plain):
+    device = [(*positions, "") for positions in of_device(plain)]
+    templates = [(*each, scope) for each in of_templates(plain) if (scope := _dependent(plain[each[0] : each[1]]))]
+    for first, body, last, scope in device + templates:
         inside, head = plain[body:last], plain[first:body]
         if "__CUDA_ARCH__" in text[body:last] or "NV_IF" in inside:
             continue
         changes += [
-            (body + m.start(), m.start() + body, "emu_tries; ") for m in re.finditer(r"\btry\b(?=\s*\{)", inside)
+            (body + m.start(), m.start() + body, f"{scope}emu_tries; ")
+            for m in re.finditer(r"\btry\b(?=\s*\{)", inside)
         ]
-        changes += [(body + m.start(), m.start() + body, "emu_throws; ")
-                    for m in re.finditer(r"(?<=[;{}])\s*\bthrow\b", inside)]  # fmt: skip
+        changes += [(body + m.start("word"), body + m.start("word"), f"{scope}emu_throws; ")
+                    for m in re.finditer(r"(?<=[;{}])\s*(?P<word>\bthrow\b)", inside)]  # fmt: skip
         if "__host__" in head or any(word in known.macros for word in re.findall(r"\w+", head)):
             continue
         for match in re.finditer(r"(?<![\w.>:~])[A-Za-z_]\w*\b", inside):
             name, is_call = match[0], bool(_CALL.match(inside, match.start()))
             what = "calls" if is_call else "reads"
             if known.is_of_host(name, is_call) and not _declares(head + inside, name):
-                changes.append((body + match.start(), body + match.end(), f"emu_{what}_{name}"))
+                changes.append((body + match.start(), body + match.end(), f"{scope}emu_{what}_{name}"))
     for start, end, new in sorted(changes, reverse=True):
         text = text[:start] + new + text[end:]
     return text
@@ -100,6 +111,18 @@ def _returned(plain: str, match: re.Match[str]) -> list[tuple[int, int, str]]:
     if head is None or re.search(r"__launch_bounds__|\bvoid\b|#", plain[start:end]):
         return []
     return [(head.start("type"), head.end("type"), f"emu_returns_{head['type']}")]
+
+
+def _dependent(head: str) -> str:
+    """Scope that depends on the parameters of a template, emu_within<T>::, or "" if none of them is understood."""
+    start = head.find("<", re.search(r"\btemplate\b", head).start())  # type: ignore[union-attr]
+    end = closing(head, start, "<>") if start >= 0 else 0
+    given = (_PARAMETER.fullmatch(each.strip()) for each in split(head[start + 1 : end - 1]))
+    names = [(match["name"] + (match["pack"] or ""), match["type"]) for match in given if match]
+    types, values = ([name for name, kind in names if bool(kind) is is_type] for is_type in (True, False))
+    if not names or len(re.findall(r"\btemplate\b", head)) > 1:
+        return ""
+    return f"emu_within<{', '.join(types)}>::" if types else f"emu_within_values<{', '.join(values)}>::"
 
 
 def _declares(text: str, name: str) -> bool:

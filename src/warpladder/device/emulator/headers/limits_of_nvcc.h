@@ -21,6 +21,10 @@ template <size_t bytes> constexpr bool takes_parameters() {
 
 }  // namespace emu
 
+// Scopes without a name in them, for device/emulator/of_host.py: a name there is wrong once a template has an instance.
+template <class...> struct emu_within {};
+template <auto...> struct emu_within_values {};
+
 // Record of device/emulator/constant_sizes.py; the function is never called.
 #define EMU_CONSTANT_BYTES(number, name, where) \
     static __attribute__((used, no_reorder)) void emu_constant_bytes_of_##name##_##number() { \
