@@ -121,7 +121,7 @@ class Order:
         return int(self.indices(position, position + 1)[0])
 
     def position(self, sample: int) -> int:
-        """Position of a sample index in the order: the network backwards."""
+        """Position of a sample index in the order, by the Feistel network run backwards."""
         x = np.array([sample], np.uint32)
         while self.shuffle and (x := self._backwards(x))[0] >= self.n:
             pass

@@ -29,7 +29,7 @@ class Type:
 
     @property
     def size(self) -> int:
-        """Bytes of one value."""
+        """Bytes of one value of the type."""
         return self.dtype.itemsize * self.width
 
 

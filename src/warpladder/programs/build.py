@@ -183,7 +183,7 @@ def _common(sources: ProgramFiles, mode: str, arch: int) -> list[str]:
 def _objects(sources: ProgramFiles, options: ProgramOptions, name: str) -> Iterator[list[Path]]:
     """Context with the paths of the named files' objects, in a folder that is removed afterwards.
 
-    A header that is nowhere is left out, as `sources.absent`, if the program compiles without it.
+    A header that no searched folder has is left out, as `sources.absent`, if the program compiles without it.
     """
     flags = _flags(sources, options)
     flags = [*(flag for flag in flags if flag != "-w"), "-Wvla", *(WARNINGS if options.mode != "fast" else ())]

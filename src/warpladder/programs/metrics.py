@@ -8,7 +8,7 @@ from ..device.emulator.counts import KernelCounts, Shape, kernel_counts
 
 
 def counted(text: str, executable: Path) -> tuple[KernelCounts, ...]:
-    """Counts of each kernel and size, of all launches together, in the order of the first ones."""
+    """Counts of each kernel and launch size, summed over launches, in the order of their first launches."""
     rows: dict[tuple[str, Shape], dict[tuple[int, int], list[int]]] = {}
     launches: dict[tuple[str, Shape], int] = {}
     for record in text.split("\x1c"):

@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class MissingHeader(KernelError):
-    """Error: a file includes a header that is nowhere."""
+    """Error: a file includes a header that no searched folder has."""
 
 
 #: Pattern of headers of NVIDIA's libraries and of device code that the emulator lacks.

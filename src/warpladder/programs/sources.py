@@ -53,8 +53,8 @@ class ProgramFile:
 class ProgramFiles:
     """Files of a program by path: first the named ones, then the headers that they include.
 
-    reached : file of each include, None for the compiler's. near : of these, what was searched in the project.
-    absent : headers that are nowhere, and are left out.
+    reached : file of each include, None for the compiler's. near : of these, files found by a search of the project.
+    absent : headers that no searched folder has, which are left out.
     """
 
     folders: tuple[Path, ...]

@@ -1,4 +1,4 @@
-"""Warnings of the compiler: local variables of device code that may have no value, and headers that are nowhere."""
+"""Warnings of the compiler: local variables of device code that may have no value, and headers that no folder has."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class SuitedSamples:
     ) -> tuple[State, np.ndarray, np.ndarray]:
         """State as the trainer stores it, and samples with labels that suit it, at `places` if the net draws masks.
 
-        again : number of samples at places, or of a batch that normalises, that repeat another one, at most.
+        again : most samples of the batch that may repeat another one, if `places` are given or the net normalises.
         """
         if self.net.normalizes:
             return self._together(state, count, source, places, again)

@@ -92,7 +92,7 @@ class ErringLinear(ArrayLinear):
 
 
 class OtherwiseErringLinear(ErringLinear):
-    """ErringLinear with other signs."""
+    """Linear layer whose outputs are off as those of `ErringLinear`, each with another random sign."""
 
     seed = 2
 

@@ -33,7 +33,7 @@ class Kind(ABC):
         return text
 
     def write(self, value: Any) -> str:
-        """Text of a value."""
+        """Text of a value, which `read` takes back."""
         return str(value)
 
     def meant(self, value: Any) -> Any:

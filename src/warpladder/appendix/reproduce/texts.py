@@ -37,7 +37,7 @@ class Figures:
         return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]
 
     def lookup(self, name: str) -> Value | None:
-        """Figure by its name; None if none of its places has it."""
+        """Figure by its name; None if no result has measured it."""
         return next((value for each in self.places(name) if (value := self.value_of(*each)) is not None), None)
 
     def text_of(self, finding: Finding | str) -> str | None:

@@ -33,7 +33,7 @@ class DebugEntry:
         return re.sub(r"^\((?:strp|string|line_strp|indirect[^)]*)\)\s*(?:\(offset: \w+\):\s*)?", "", text).strip()
 
     def number(self, attribute: str, default: int = 0) -> int:
-        """Number in an attribute."""
+        """Value of an attribute that is a number, also a hexadecimal one; `default` without one."""
         found = re.match(r"(?:\(\w+\)\s*)?(-?(?:0x[0-9a-f]+|\d+))", self.attributes.get(attribute, ""))
         return int(found[1], 0) if found else default
 

@@ -38,7 +38,7 @@ def without_faulty(source: KernelSource, kernel: str, error: KernelError) -> Ker
 
 
 def _positions(source: KernelSource, file: str, line: int) -> list[int]:
-    """Positions of the first character of a file's line in a text with #line directives; [-1] if it is not there."""
+    """Positions of the first character of a file's line in a text with #line directives; [-1] if the text lacks it."""
     here, number, at = str(source.path), 1, 0
     for text in source.text.split("\n"):
         marked = re.fullmatch(r'#line (\d+) "([^"]+)"', text)

@@ -40,7 +40,7 @@ class Arithmetic:
         return Arithmetic(self.add + more.add, self.mul + more.mul, self.fma + more.fma, self.other + more.other)
 
     def times(self, count: int) -> Arithmetic:
-        """Operations of `count` passes."""
+        """Operations of `count` passes through these ones."""
         return Arithmetic(self.add * count, self.mul * count, self.fma * count, self.other * count)
 
 

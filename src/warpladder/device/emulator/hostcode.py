@@ -89,7 +89,7 @@ def bodiless(text: str, file: str) -> list[str]:
 
 
 def absent(text: str, file: str, is_quoted: bool = True) -> list[str]:
-    """Headers that a text includes and that are nowhere, each as a message with its line: those in quotes, or those in
+    """Messages with a line, one for each header of a text that no searched folder has: headers in quotes, or those in
     angle brackets.
     """
     found = [match for match in _INCLUDE.finditer(text) if match[0].endswith(sources.QUOTED) == is_quoted]
@@ -105,8 +105,8 @@ def absent(text: str, file: str, is_quoted: bool = True) -> list[str]:
 
 
 def left_out(path: Path) -> list[str]:
-    """Headers that a file includes and its kernels do without, as they are nowhere or cannot be emulated, each as a
-    message with its line.
+    """Messages with a line, one for each header of a file that no searched folder has or that cannot be emulated; its
+    kernels do without them.
     """
     text = sources.read(path).text
     return [*absent(text, path.name), *absent(text, path.name, False), *bodiless(text, path.name)]

@@ -177,7 +177,7 @@ def _size(parameter: Parameter) -> int:
 
 
 def _floats(parameter: Parameter) -> int:
-    """`View::floats` of a parameter."""
+    """Float format of a parameter's elements, as `View::floats`: bytes of one, 3 for bfloat16, 0 for other types."""
     return 3 if "bfloat16" in parameter.type else parameter.dtype.itemsize if parameter.dtype.kind == "f" else 0
 
 

@@ -11,8 +11,8 @@ END = b"\nwarpladder sha256 "
 
 
 def is_whole(path: Path) -> bool:
-    """True if a file of the folder is there and has the content that its checksum states. One that was cut off, as by a
-    crash of the machine, would end the process when it is loaded.
+    """True if a file exists and has the content that its checksum states. A file that was cut off, as by a crash of the
+    machine, would end the process when it is loaded.
     """
     try:
         state = path.stat()

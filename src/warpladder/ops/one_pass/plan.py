@@ -65,7 +65,7 @@ class PassPlan:
         return (self.at(name) - self.at("ones")) // 4
 
     def at(self, name: str) -> int:
-        """Place of this name."""
+        """Offset of the array called `name` in a block's shared memory, in bytes."""
         return dict(self.places)[name]
 
 

@@ -31,6 +31,6 @@ class ChainSegment(StepsInPlace):
         self.workspace += numbers.nbytes if found.has_settings else 0
 
     def trained(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Arrays of the layers' weights and biases without those of biases that are not there."""
+        """Arrays of the layers' weights and biases, given in order, without those of layers that have no bias."""
         has = [each for has_bias in self.links.has_bias[1:] for each in (True, has_bias)]
         return tuple(array for array, there in zip(arrays, has, strict=True) if there)

@@ -163,7 +163,7 @@ class _Passes:
         return [*found, f"if (sample < S && threadIdx.x % 32 == 0) shares[sample] = {share};", "__syncthreads();"]
 
     def _stored_x(self) -> str:
-        """Array of the chain's input for the weight gradients, if it is not there."""
+        """CUDA argument: "x" if the chain's input must be stored for the weight gradients, else "nullptr"."""
         return "x" if self.reading.gathers or self.links.functions[0] else "nullptr"
 
     def _slopes(self, number: int) -> int:

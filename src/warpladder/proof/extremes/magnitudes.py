@@ -17,7 +17,10 @@ from ..reference import ReferenceTrainer
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Powers of two by which numbers are scaled: pixels, outputs of the trained layers, and those of the last one."""
+    """Exponents of the powers of two by which a case scales numbers.
+
+    pixels : of the samples. inside : of outputs of trained layers before the last. outputs : of the last layer's.
+    """
 
     pixels: int = 0
     inside: int = 0

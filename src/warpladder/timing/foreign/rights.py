@@ -25,7 +25,9 @@ Scheduling = dict[int, tuple[int, int, frozenset[int]]]
 
 
 def restrict() -> None:
-    """Let this process adopt orphans among its descendants, so that they are found, and give up rights over others."""
+    """Let this process adopt orphans among its descendants, so that they are found, and give up its rights to trace,
+    signal or reschedule other processes.
+    """
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)

@@ -221,8 +221,9 @@ def _ahead(tile: AnyTile, factor: str) -> str:
 
 
 def _ahead_of_forward(plan: PersistentPlan, number: int) -> str:
-    """Factor of the forward product of layer `number` that is requested before its phase: the weights, or the samples,
-    which are there a wait before the weights if there are several layers."""
+    """Factor of the forward product of layer `number` that is requested before its phase, as a constant of CUDA: RIGHT,
+    the weights; LEFT, the samples of layer 1, which are there one wait before the weights; or NOTHING.
+    """
     if number == 1 and len(plan.layers) == 1:
         return "NOTHING"
     return _ahead(plan.forward[number - 1], "LEFT" if number == 1 else "RIGHT")

@@ -50,7 +50,7 @@ class Choice(ABC, Generic[Variant]):
 
     @abstractmethod
     def calls(self, variant: Variant) -> list[Call]:
-        """Launches of a variant."""
+        """Launches that compute the choice's result by a variant, to be timed."""
 
     @abstractmethod
     def settle(self, variant: Variant) -> None:

@@ -75,7 +75,7 @@ class Formats:
 
     @property
     def name(self) -> str:
-        """Template arguments of `multiply`."""
+        """Template arguments of the CUDA function `multiply` for these formats: of the products, A and B."""
         return f"{self.kind.name}, {self.a.name}, {self.b.name}"
 
     @property

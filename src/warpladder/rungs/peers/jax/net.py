@@ -82,7 +82,7 @@ def forward(
 
 
 def convolved(layer: nets.Conv2d, x: jax.Array, weight: jax.Array, precision: lax.Precision) -> jax.Array:
-    """Convolution without a bias."""
+    """Convolution of x (n, h, w, c) with weight (k, k, c, o), without a bias: (n, oh, ow, o)."""
     edge = (layer.padding, layer.padding)
     return lax.conv_general_dilated(
         x, weight, (layer.stride, layer.stride), (edge, edge), dimension_numbers=("NHWC", "HWIO", "NHWC"),

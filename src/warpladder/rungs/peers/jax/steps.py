@@ -85,11 +85,11 @@ def _given(value: object) -> object:
 
 @dataclass(frozen=True)
 class Length:
-    """Form of a program of many steps.
+    """Settings of a JAX program that trains many steps, for which it is compiled.
 
     count, size : steps, and samples in each batch. unroll : steps in a round of the loop.
     whole : True if a batch is all samples, so that nothing is gathered.
-    at_once : True if the samples of all steps are gathered first, if a GPU has memory for them: one kernel less a step.
+    at_once : True if the samples of all steps are gathered first, which saves a kernel in each step but needs memory.
     half_bits : `Order.half_bits` of the order that the program computes for its epoch; None if it takes an order.
     has_loss : True if losses and correct samples are among the results; else XLA omits their computation.
     """

@@ -36,7 +36,7 @@ def _place(builder, held, at):  # type: ignore[no-untyped-def]
 
 
 def _held(builder, held, c, padded, which):  # type: ignore[no-untyped-def]
-    """Vector of statistic `which`."""
+    """Vector of statistic number `which` of channels c, c + 1, ..., from the held statistics."""
     return builder.load(_place(builder, held, _index(builder, c, padded, which)), align=8)
 
 

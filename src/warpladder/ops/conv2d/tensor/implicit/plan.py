@@ -75,7 +75,7 @@ class ImplicitShape:
 
     @property
     def reversed(self) -> ImplicitShape:
-        """Shape of dx."""
+        """Shape of the pass that computes dx: from dy to the gradient by the image that is read."""
         return ImplicitShape(self.written, self.read, self.window, True, pooled=self.pool)
 
     @property
