@@ -56,7 +56,9 @@ class _NonFiniteChecks:
         self.trainer.load(self._dataset(self.x))
 
     def _truth(self, state: State, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss and gradient of the reference's step on samples x; a number that a mask drops is 0, even a NaN."""
+        """Loss and gradient (param_count,) of the reference's step on samples x; a number that a mask drops is 0, even
+        a NaN.
+        """
         some = self.order.indices(0, len(x))
         places = places_in(self.net, self.order, 0, len(x))
         y = None if self.y is None else self.y[some]

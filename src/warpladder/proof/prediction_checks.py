@@ -91,7 +91,7 @@ def _layouts(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _which(context: ProofContext, pool: PredictionPool, n: int) -> np.ndarray:
-    """Indices of n samples of a pool: up to two that can be judged separately, else all in turn."""
+    """Indices (n,) of samples of a pool: up to two that can be judged separately, else all in turn."""
     some = np.resize(context.rng.permutation(pool.alone), n) if n <= 2 else np.arange(n) % len(pool.x)
     return context.rng.permutation(some)
 

@@ -133,7 +133,7 @@ class ReferenceTrainer(Trainer):
         return out
 
     def stored(self, i: int, entering: Sequence[np.ndarray]) -> np.ndarray | None:
-        """Stored input of residual layer `i`, from the layers' inputs `entering`; None for other layers."""
+        """Stored input (n, *shape) of residual layer `i`, from the layers' inputs `entering`; None for other layers."""
         at = self.net.skips.stored.get(i)
         return None if at is None else entering[at]
 
@@ -194,7 +194,7 @@ class ReferenceTrainer(Trainer):
         return flat
 
     def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-        """Output of a layer with parameters, with its stored results rounded."""
+        """Output (n, *out_shape) of a layer for inputs x and parameters w and b, with its stored results rounded."""
         if b is None:
             return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
         b = self._stored("bias", layer, b)

@@ -54,7 +54,9 @@ class ReferenceStep:
     def after(
         self, config: TrainConfig, gradient: np.ndarray | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Parameters and slots after the step with these settings, float64; `gradient` replaces the step's own."""
+        """Parameters and slots, (param_count,) float64 each, after the step with these settings; `gradient` replaces
+        the step's own.
+        """
         gradient = self.gradient if gradient is None else gradient
         return update.step(
             self.params, gradient, self._slots(config), config, self.rate(config), self.state.step + 1
@@ -63,7 +65,9 @@ class ReferenceStep:
     def error_scales(
         self, config: TrainConfig, bounds: dict[str, float] | None = None, net: Net | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Scales of errors in the update and in each slot; a gradient's uncertainty is divided by its bound."""
+        """Scales of errors, (param_count,) float64, in the update and in each slot, by its name; a gradient's
+        uncertainty is divided by its bound.
+        """
         rate, number, span = self.rate(config), self.state.step + 1, np.abs(self.gradient)
         if self.uncertainty is not None and bounds is not None and net is not None:
             for place in param_slices(net):

@@ -76,7 +76,9 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
 
 
 def rounded(a: np.ndarray, to: str | Precision) -> np.ndarray:
-    """Numbers rounded to nearest with the significand of a precision's factors; the exponent's range is ignored."""
+    """Numbers, of any shape, rounded to nearest with the significand of a precision's factors; the exponent's range is
+    ignored.
+    """
     unit = named(to).factors
     if not unit:
         return a

@@ -68,7 +68,10 @@ def are_few(net: Net, size: int) -> bool:
 
 
 def weight_sums(net: Net, state: State, precision: Precision, batch: Batch) -> dict[str, np.ndarray]:
-    """Errors of sums one by one at a state, by name of the weight. batch : each sample is in it once."""
+    """Errors of adding a gradient's terms one by one at a state: arrays of the weights' shapes by name.
+
+    batch : each sample is in it once.
+    """
     x, y, _, places, weights = batch
     program = WeightSums(net, State(state.params), precision)
     program.gradients(x, y, places=places, shares=losses.shares(net.loss, y, len(x), weights))

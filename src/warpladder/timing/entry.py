@@ -79,8 +79,8 @@ class TimedEntry:
         return not is_own(self.rung)
 
     def turn(self, number: int) -> Turn:
-        """Work of repetition `number`, from 0: the orders of its epochs; for code from outside newly drawn orders, and a
-        changed start.
+        """Work of repetition `number`, from 0: the orders of its epochs; for code from outside newly drawn orders, and
+        a changed start.
         """
         first, epochs = number * self.plan.epochs, self.plan.epochs
         if self.is_outside:

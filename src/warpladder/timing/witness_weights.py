@@ -83,7 +83,7 @@ def _norm(a: np.ndarray) -> float:
 
 
 def _movement(task: ClimbTask, start: State, call: StepRange) -> np.ndarray:
-    """Change of the parameters in float64 that array code makes from a state."""
+    """Change (param_count,) float64 of the parameters that array code makes from a state by the steps of a call."""
     with array_trainer(task, start) as trainer:
         trainer.run(*call)
         return trainer.state().params.astype(np.float64) - start.params

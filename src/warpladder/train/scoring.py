@@ -113,8 +113,8 @@ def goals_from_zero_to_one(y: Any, out: np.ndarray, name: str) -> np.ndarray:
 
 
 def binary_accuracy(out: np.ndarray, target: np.ndarray) -> float:
-    """Accuracy of logits for binary targets of the same shape: share with logit above 0 exactly if the target is
-    above 1/2.
+    """Accuracy, 0 to 1, of logits for binary targets of the same shape: the share whose logit is above 0 exactly if the
+    target is above 1/2.
     """
     return float(((out > 0) == (target > 0.5)).mean())
 

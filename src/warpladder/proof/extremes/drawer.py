@@ -245,7 +245,7 @@ class ExtremesDrawer:
         return self.drawn[key]
 
     def _with_dead_units(self) -> np.ndarray:
-        """Parameters at which some units before a ReLU are 0 for all samples, as in trained nets."""
+        """Parameters (param_count,) at which some units before a ReLU are 0 for all samples, as in trained nets."""
         params, net = self.trained.copy(), self.net
         for place in param_slices(net):
             bias, after = params[place.start : place.stop], place.layer + 1

@@ -55,7 +55,10 @@ class Crossings:
         self.off = dict.fromkeys(self.limits, 0.0)
 
     def measure(self, entering: Sequence[np.ndarray], of_twins: Sequence[Sequence[np.ndarray]]) -> None:
-        """Take the twins' distances from the `activations` of the same step."""
+        """Note for each layer the root-mean-square distance of the farthest twin's inputs from the true ones.
+
+        entering, of_twins : `activations` of the true trainer and of each twin, in the same step.
+        """
         self.off = {
             i: max(float(np.sqrt(np.mean(np.square(twin[i] - entering[i])))) for twin in of_twins) for i in self.limits
         }

@@ -32,7 +32,11 @@ GROWN = 2.0  # times as large as when the difference was computed, a tensor's gr
 
 
 class StepSamples(NamedTuple):
-    """Numbers of samples, the samples, their labels or targets, their places, and their shares of the loss."""
+    """Samples of a step of the reference.
+
+    some : (n,) int64, their numbers in the data set. x : (n, *in_shape) float64. y : (n,) labels or (n, outputs)
+    targets; None if x is the target. places : in the order, if the net draws masks. shares : (n,) float64, of the loss.
+    """
 
     some: np.ndarray
     x: np.ndarray
@@ -137,7 +141,9 @@ class Trajectory:
         return np.asarray(errors.signs[batch.some] * np.maximum(0, off - errors.relative * np.abs(slope)))
 
     def crossing(self, batch: StepSamples, kinks: Crossings) -> np.ndarray | None:
-        """Gradient with all kinks crossed that rounding may cross in the step whose gradient was found last."""
+        """Gradient (param_count,) with all kinks crossed that rounding may cross in the step whose gradient was found
+        last; None if it may cross none.
+        """
         target = self.trainer.target(batch.x, batch.y)
         return kinks.gradient(self.trainer, self.entering, target, batch.shares, batch.places)
 
@@ -172,8 +178,8 @@ class Trajectory:
         return np.asarray(np.maximum.accumulate(np.abs(np.subtract(other.losses, self.losses))))
 
     def near(self, batch: StepSamples, true: tuple[float, np.ndarray], is_fresh: bool) -> tuple[float, np.ndarray]:
-        """Loss and gradient of a twin, from the true ones of the same step. is_fresh : True if their difference is
-        computed.
+        """Loss and gradient (param_count,) of a twin, from the true ones of the same step. is_fresh : True if their
+        difference is computed.
         """
         if self.rounded is not None or self.is_witness:
             return self.gradients(batch)

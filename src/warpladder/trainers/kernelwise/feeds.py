@@ -202,7 +202,12 @@ class ResidentFeed(Feed):
 
 @dataclass
 class FeedLane:
-    """Buffers of the streamed feed for one batch, on the host and on the device, and the events of their last use."""
+    """Buffers of the streamed feed for one batch, and the events of their last use.
+
+    host, host_goals : page-locked copies of the batch and of its labels or targets. raw, raw_goals : the same on the
+    device, as stored. scaling : segments that turn `raw` into the net's input.
+    copied : after the copy of `raw`. consumed : after the scaling.
+    """
 
     host: np.ndarray
     host_goals: np.ndarray

@@ -260,7 +260,7 @@ def buffers(plan: PersistentPlan, batch: int, slots: int) -> list[tuple[str, int
 
 
 def initial_work(plan: PersistentPlan, batch: int, slots: int) -> np.ndarray:
-    """Initial scratch memory, float32: zeros, and a one at the end of each row of activations, for the bias."""
+    """Initial scratch memory (floats,) float32: zeros, and a one at the end of a row of activations, for the bias."""
     arrays = buffers(plan, batch, slots)
     _, offset, rows, features = arrays[-1]
     out = np.zeros(offset + rows * line(features), np.float32)

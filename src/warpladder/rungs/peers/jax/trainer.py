@@ -257,7 +257,9 @@ class JaxTrainer(Trainer):
         return log, rows
 
     def _finished(self, logs: list[jax.Array]) -> tuple[np.ndarray, np.ndarray]:
-        """Losses float64 and correct samples int64 of all logs, after waiting for all programs."""
+        """Losses (steps,) float64 and counts of correct samples (steps,) int64 of all logs, after waiting for all
+        programs.
+        """
         bits = np.concatenate([np.zeros((2, 0), np.uint32), *logs], axis=1)
         jax.block_until_ready(self.held)
         return bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64)

@@ -182,7 +182,7 @@ class GraphTrainer(Trainer):
             self.correct = torch.zeros(steps, dtype=torch.int64, pin_memory=pinned)
 
     def _finished(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """Losses float64 and correct counts int64 of steps first..last-1, after waiting for them."""
+        """Losses (steps,) float64 and correct counts (steps,) int64 of steps first..last-1, after waiting for them."""
         if self.device.type == "cuda":
             torch.cuda.current_stream().synchronize()
         return self.loss[first:last].numpy().astype(np.float64), self.correct[first:last].numpy().astype(np.int64)

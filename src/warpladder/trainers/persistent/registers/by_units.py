@@ -227,7 +227,9 @@ def sums_line(outputs: int) -> int:
 
 
 def stored_rows(x: np.ndarray) -> np.ndarray:
-    """Samples as rows whose bytes are a multiple of 16, with zeros at the end: the copy engine's pieces."""
+    """Samples (samples, numbers) as rows with zeros at the end, so that a row is a multiple of 16 bytes, as the copy
+    engine needs.
+    """
     flat = np.ascontiguousarray(x).reshape(len(x), -1)
     whole = -(-flat.shape[1] * flat.itemsize // 16) * 16 // flat.itemsize
     return flat if flat.shape[1] == whole else np.pad(flat, ((0, 0), (0, whole - flat.shape[1])))
