@@ -138,7 +138,7 @@ class Fit:
             print(f"Iteration {model.n_iter_}, loss = {model.loss_:.8f}")
 
     def _coefs(self, params: np.ndarray) -> list[np.ndarray]:
-        """Weights as in scikit-learn's `coefs_`, from flat parameters (param_count,) without those of normalisations."""
+        """Weights as in scikit-learn's `coefs_`, from flat parameters (param_count,) without normalisations."""
         coefs, _ = self.model._arrays(self.net, params, None)
         return list(coefs)
 

@@ -146,9 +146,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
     def _arrays(
         self, net: Net, params: np.ndarray, buffers: np.ndarray | None
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Weights and biases as in scikit-learn's `coefs_` and `intercepts_`, from flat parameters (param_count,) and
-        running statistics (buffer_count,).
-        """
+        """Lists `coefs_` and `intercepts_` of flat parameters (param_count,) and running statistics (buffer_count,)."""
         from .network import coefs_of
 
         return coefs_of(net, params, self.n_outputs_, buffers)

@@ -179,7 +179,7 @@ class Trainer(ABC):
         """Copy of the parameters and slots, and the number of updates so far."""
 
     def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Copies of the parameters (param_count,) and of the running statistics (buffer_count,), or None without any."""
+        """Copies of the parameters (param_count,) and of the running statistics (buffer_count,), None without any."""
         state = self.state()
         return state.params, state.buffers
 

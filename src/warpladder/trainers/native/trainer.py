@@ -171,8 +171,7 @@ class NativeTrainer(Trainer):
         check_range(self.config, order, self._count, first, last)
 
     def _steps(self, indices: np.ndarray, steps: int, order: Order, position: int = 0) -> StepLog:
-        """Train steps on batches of the samples `indices` (samples,), or each on all; with losses, if the order's epoch
-        has them.
+        """Train steps on batches of samples `indices` (samples,), or each on all; with losses, if their epoch has them.
 
         position : position of the first of these samples in the order.
         """
