@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "bool": ([True, False, True], (False, True)),
     "names": (["b", "a", "b"], ("a", "b")),
     "objects": (np.array(["b", "a"], object), ("a", "b")),
+    "strings of any length": (np.array(["b", "ä"], np.dtypes.StringDType()), ("b", "ä")),
     "bytes": (np.array([b"b", b"a"]), ("a", "b")),
     "bytes in a list": ([b"b", "ä".encode()], ("b", "ä")),
     "a column": (np.array([[4], [5]]), (4, 5)),

@@ -62,7 +62,7 @@ def label_array(values: Any, what: str) -> np.ndarray:
     if found.ndim != 1:
         hint = ": give class numbers, not one-hot rows" if found.ndim == 2 else ""
         raise DataError(f"{what} must have shape (samples,), got {found.shape}{hint}")
-    if found.dtype.kind == "S":
+    if found.dtype.kind in "ST":  # bytes, or NumPy's strings of any length
         found = found.astype(object)
     if found.dtype == object:
         found = _from_objects(found, what)

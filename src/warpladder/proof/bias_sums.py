@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..machine.precision import Precision, named
-from ..nets import Net
-from ..nets.params import views
+from ..nets import AdaptiveAvgPool2d, AvgPool2d, HuberLoss, L1Loss, Net
+from ..nets.params import param_slices, views
 from .verdict import distances
 
 # Times the witness's error in a term: BLAS adds in many accumulators, a single one rounds more, and RESERVE covers the
@@ -24,6 +24,15 @@ AT_ONCE = 1 << 17  # numbers of one call, few enough to stay in the cache
 # orders of a batch's samples in which terms are added one by one, if they are few: each order has other partial sums
 ORDERS = 8
 FEW = 1 << 19  # terms of a layer
+
+
+def has_like_terms(net: Net) -> bool:
+    """True if a bias's gradient has many equal terms in every batch: slopes that the loss cuts to one size, or that an
+    average pool after the last trained layer divides equally among its pixels.
+    """
+    last = max((place.layer for place in param_slices(net)), default=0)
+    is_spread = any(isinstance(layer, AvgPool2d | AdaptiveAvgPool2d) for layer in net.layers[last:])
+    return is_spread or isinstance(net.loss, L1Loss | HuberLoss)
 
 
 class BiasSums:

@@ -16,12 +16,12 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import HuberLoss, L1Loss, Net
+from ..nets import Net
 from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
-from .bias_sums import BiasSums
+from .bias_sums import BiasSums, has_like_terms
 from .bounds import update_bounds
 from .normalised.format_errors import counts_errors, with_format_errors
 from .normalised.whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
@@ -217,8 +217,8 @@ class CaseMaker:
         """Step from a state near this one, its batch as a data set, the reason why it cannot judge a trainer, or "",
         and the witnesses' gradients.
 
-        allows : True if the sums of slopes that are cut to one size may be as far off as a program that adds them one
-            by one: all batches have many equal terms then.
+        allows : True if sums of like terms may be as far off as a program that adds them one by one, where all batches
+            have many of them.
         """
         number, size = place
         first = number * self.config.batch(wanted.order.n)
@@ -258,13 +258,13 @@ class CaseMaker:
         """Step with the errors of sums one by one as additional tolerance where many terms are equal, and the reason
         why a weight's are too large to judge a trainer by, or "".
         """
-        net, is_cut = self.net, isinstance(self.net.loss, L1Loss | HuberLoss)
-        bounds, is_few = update_bounds(net, step.size, self.precision), are_few(net, step.size)
+        net, bounds = self.net, update_bounds(self.net, step.size, self.precision)
+        is_few = are_few(net, step.size)
         off = weight_sums(net, step.state, self.precision, batch) if is_few and len(batch[0]) == step.size else {}
         if not allows:
             name = beyond(net, off, step.gradient, bounds, RESERVE)
             return step, f"the gradient of {name} where its terms are added one after the other" if name else ""
-        unsure = sums.allow(step.gradient, bounds, RESERVE) if is_cut or is_few else None
+        unsure = sums.allow(step.gradient, bounds, RESERVE) if has_like_terms(net) or is_few else None
         more = allow(net, off, step.gradient, bounds, RESERVE)
         if unsure is None and not np.any(more):
             return step, ""

@@ -16,6 +16,7 @@ from ...data.dataset import Dataset, pixels
 from ...data.order import Order
 from ...nets.params import param_slices, views
 from ...trainers.base import State, goals
+from ..bias_sums import BiasSums, has_like_terms
 from ..bounds import loss_bound, of_probabilities, of_residuals, update_bounds
 from ..case_maker import CaseMaker
 from ..kinks import has_clear_argmax, has_clear_sign
@@ -24,11 +25,11 @@ from ..normalised.whole_batches import LEAST, judged, whole_step
 from ..patience import Patience
 from ..places import Places, places_in
 from ..reference import ReferenceTrainer
-from ..reference_cases import ReferenceCase, ReferenceStep
+from ..reference_cases import ReferenceCase, ReferenceStep, truth
 from ..samples import Rescaled, SampleSource
 from ..suited_samples import TooManyKinks, Unfit
 from ..verdict import distance
-from ..witness import amplified_errors, plain_gradients
+from ..witness import RESERVE, amplified_errors, plain_gradients
 from .magnitudes import KINDS, magnified
 from .sharp import decided, sharpened, small_share
 from .steep import steepened
@@ -303,6 +304,11 @@ class ExtremesDrawer:
         uncertainty, off = spreads(reference, entering, target, precision, self.rng, places)
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
+        if has_like_terms(net) and not net.normalizes and not precision.coarse:
+            sums = BiasSums(net, np.arange(n), precision)
+            truth(reference, x, x if y is None else y, np.ones(n), places, sums=sums)
+            more = sums.allow(gradient, update_bounds(net, n, precision), RESERVE)
+            uncertainty = uncertainty if more is None else uncertainty + more
         made = 0 if maker.config.steady else maker.moments.moment(n, 1)
         step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
         if net.normalizes:
