@@ -270,7 +270,7 @@ def test_a_damaged_report_is_said_on_the_page_and_left_alone(capsys):
     Path("o/s2").mkdir(parents=True)
     Path("o/s2/results.json").write_text("{")
     code, _, err = typed(capsys, "s2", "--out", "o")
-    assert code == 2 and err.count("\n") == 1 and "o/s2/results.json" in err
+    assert code == 2 and err.count("\n") == 1 and "o/s2/results.json" in err and "remove it, and the same" in err
     assert typed(capsys, "s1", "--out", "o")[0] == 0
     page = Path("o/report.html").read_text()
     assert "is not a results file" in page and "s1/report.html" in page and Path("o/s2/results.json").read_text() == "{"

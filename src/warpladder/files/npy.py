@@ -28,7 +28,7 @@ def damage_named() -> Iterator[None]:
         reason = (str(error).splitlines() or [""])[0]
         if "object" in reason.lower():
             raise ValueError("it holds Python objects, which are never read: store numbers") from None
-        raise ValueError(f"it is cut off, damaged or something else ({reason or type(error).__name__:.100})") from None
+        raise ValueError(f"it is cut off, damaged or something else ({reason or type(error).__name__:.200})") from None
 
 
 def read_npy(path: Path) -> np.ndarray:

@@ -133,7 +133,13 @@ class Reproducer:
         self.provenance = Provenance(self.folder, self.machine.commit)
         stored = self.folder / RESULTS
         if stored.exists():
-            self._check(Reproduction.load(stored))
+            try:
+                before = Reproduction.load(stored)
+            except ResultsError as error:
+                raise ResultsError(
+                    f"{error}: remove it, and the same command makes it again from the figures in {MEASURED}"
+                ) from None
+            self._check(before)
         self.begun = True
 
     def _check(self, before: Reproduction) -> None:
