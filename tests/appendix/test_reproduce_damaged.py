@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from warpladder.appendix.reproduce.claims import Claim
 from warpladder.appendix.reproduce.definition import NAMES, definition
 from warpladder.appendix.reproduce.experiments import file_of
-from warpladder.errors import WarpladderError
+from warpladder.errors import ResultsError, WarpladderError
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -20,3 +21,8 @@ def test_damaged_figures_are_one_line(name, tmp_path):
                 experiment.found(each, tmp_path)
             except WarpladderError as error:
                 assert "\n" not in str(error) and str(tmp_path) in str(error)
+
+
+def test_a_verdict_that_is_none_is_one_line():
+    with pytest.raises(ResultsError, match="claim 'It is fast': there is no verdict 'perhaps'"):
+        Claim("It is fast", verdict="perhaps")

@@ -42,3 +42,25 @@ def test_tables_of_any_width_have_whole_names(
     out = capsys.readouterr().out
     assert "\N{HORIZONTAL ELLIPSIS}" not in out and "persistent" in out
     assert max(map(len, out.splitlines())) <= (int(columns) or 80)
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_table_of_epochs_has_whole_figures_at_any_width(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    words = ["--rung", "numpy", "--epochs", "2", "--validation", "100", "--no-checkpoint", "--no-progress"]
+    assert main(["train", "softmax", "--data", "digits", *words]) == 0
+    table = capsys.readouterr().out.partition("Optimizer")[0]
+    assert "\N{HORIZONTAL ELLIPSIS}" not in table and table.count("%") == 4
+    assert max(map(len, table.splitlines())) <= columns
+
+
+def test_data_takes_a_table_of_any_numbers_where_it_is_scaled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.csv").write_text("label,a\n" + "".join(f"{i % 2},{i / 4 - 3}\n" for i in range(20)))
+    (tmp_path / "test.csv").write_text("a\n0.5\n")
+    words = ["data", "csv", "--data-dir", str(tmp_path)]
+    assert main(words) == 2 and "(--scale-features, standardize=True)" in capsys.readouterr().err
+    assert main([*words, "--scale-features"]) == 0 and "-3 to 1.75" in capsys.readouterr().out

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     "--fetch", is_flag=True, help="Download the sets named, or 'all' of them, to have them without a network."
 )
 @data_dir_option("Folder with the data set's files, and nothing is downloaded; with --fetch, where they go.")
-def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None) -> int:
+@click.option(
+    "--scale-features",
+    is_flag=True,
+    help="Take cells of a csv that are any numbers, as training with this option does.",
+)
+def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None, scale_features: bool) -> int:
     """Show the data sets; check one and show its contents; or download some for a machine without a network.
 
     \b
@@ -30,6 +35,7 @@ def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None) -> int:
       warpladder data
       warpladder data mnist
       warpladder data csv --data-dir digit-recognizer
+      warpladder data csv --data-dir measured --scale-features
       warpladder data --fetch all --data-dir class-data
     """
     if fetch:
@@ -37,7 +43,7 @@ def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None) -> int:
     if not names:
         _overview()
     for name in names:
-        _details(name, data_dir)
+        _details(name, data_dir, scale_features)
     return 0
 
 
@@ -57,13 +63,13 @@ def _overview() -> None:
     console().print(table)
 
 
-def _details(name: str, data_dir: Path | None) -> None:
+def _details(name: str, data_dir: Path | None, scale_features: bool) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from ..data import load
 
-    found = load(name, data_dir=data_dir)
+    found = load(name, data_dir=data_dir, standardize=scale_features)
     table = Table(title=f"{name}: samples of {dims(found.in_shape)}, {found.classes} classes", box=SIMPLE_HEAD)
     table.add_column("part")
     for head in ("samples", "bytes"):

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0  # seconds between two checkpoints in a folder below runs/
 ROWS = 25  # most rows of a table of epochs; further epochs are left out
+NARROW = 66  # columns of a terminal for which figures of validation next to those of training are too wide
 
 
 @click.command()
@@ -205,7 +207,7 @@ def _show_files(run: Run, place: Path | None, keep_epochs: bool) -> None:
 def _show(run: Run, samples: int) -> None:
     if run.history:
         show = console()
-        show.print(_epochs(run))
+        show.print(_epochs(run, show.width))
         lines = curve("Loss by epoch", [log.train_loss for log in run.history], min(80, show.width))
         click.echo("".join(f"{line}\n" for line in lines), nl=bool(lines))
     if run.best_epoch is not None:
@@ -242,7 +244,8 @@ def _place(ctx: click.Context, run: ResolvedRun) -> Iterator[Path | None]:
             yield own(folder / f"{as_file_name(run.net.name)}.safetensors")
 
 
-def _epochs(run: Run) -> Table:
+def _epochs(run: Run, width: int) -> Table:
+    """Table of the epochs; in a narrow terminal each figure of validation is below that of training."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -252,17 +255,25 @@ def _epochs(run: Run) -> Table:
     stride = -(-len(history) // ROWS)
     always = (1, run.best_epoch, len(history))
     shown = [log for log in history if log.epoch % stride == 0 or log.epoch in always]
-    with_valid = history[0].valid_loss is not None
     with_accuracy = isinstance(run.net.loss, CrossEntropyLoss)
-    heads = ["epoch", "loss", *(["accuracy"] * with_accuracy)]
-    heads += ["valid. loss", *(["valid. accuracy"] * with_accuracy)] if with_valid else []
+    heads = ["loss", *(["accuracy"] * with_accuracy)]
+    rows = [[_figures(log.train_loss, log.train_accuracy)[: len(heads)] for log in shown]]
+    if history[0].valid_loss is not None:
+        rows.append([_figures(log.valid_loss, log.valid_accuracy)[: len(heads)] for log in shown])
+    parts = [heads, [f"valid. {head}" for head in heads]][: len(rows)]
+    is_narrow = width < NARROW
     table = Table(title=f"{run.net.name} on the {run.rung} rung", box=SIMPLE_HEAD)
-    for head in (*heads, "seconds"):
+    for head in ("epoch", *_joined(parts, is_narrow), "seconds"):
         table.add_column(head, justify="right")
-    for log in shown:
-        cells = [str(log.epoch), "-" if log.train_loss is None else f"{log.train_loss:.4g}"]
-        cells += ["-" if log.train_accuracy is None else percent(log.train_accuracy)] if with_accuracy else []
-        cells += [] if log.valid_loss is None else [f"{log.valid_loss:.4g}"]
-        cells += [] if log.valid_accuracy is None else [percent(log.valid_accuracy)]
-        table.add_row(*cells, f"{log.seconds:.3g}")
+    for log, *figures in zip(shown, *rows, strict=True):
+        table.add_row(str(log.epoch), *_joined(figures, is_narrow), f"{log.seconds:.3g}")
     return table
+
+
+def _joined(parts: list[list[str]], is_narrow: bool) -> list[str]:
+    """Texts of all parts next to each other, or below each other."""
+    return ["\n".join(texts) for texts in zip(*parts, strict=True)] if is_narrow else [*chain(*parts)]
+
+
+def _figures(loss: float | None, accuracy: float | None) -> list[str]:
+    return ["-" if loss is None else f"{loss:.4g}", "-" if accuracy is None else percent(accuracy)]

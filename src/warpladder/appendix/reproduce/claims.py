@@ -19,6 +19,10 @@ class Finding:
     when: str
 
 
+#: Verdicts on a claim.
+VERDICTS = ("holds", "holds here only", "does not hold", "cannot be judged")
+
+
 @dataclass(frozen=True)
 class Claim:
     """Claim of a report, with the verdict of this reproduction.
@@ -49,14 +53,12 @@ class Claim:
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise ResultsError(f"claim {shown(self.claim)}: there is no unit {self.unit!r}")
+        if self.verdict not in ("", *VERDICTS):
+            raise ResultsError(f"claim {shown(self.claim)}: there is no verdict {shown(self.verdict)}")
         if self.figure and self.least is None and self.most is None:
             raise ResultsError(f"claim {shown(self.claim)}: wants a tolerance: least, most or both")
         if not self.figure and not self.verdict and not self.because:
             raise ResultsError(f"claim {shown(self.claim)}: wants a figure, or the reason why there is none")
-
-
-#: Verdicts on a claim.
-VERDICTS = ("holds", "holds here only", "does not hold", "cannot be judged")
 
 
 @dataclass(frozen=True)
