@@ -17,6 +17,7 @@ from warpladder.programs.run import ProgramOutcome, run
 pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.slow]
 
 PROGRAM = r"""
+#include <cuda/atomic>
 #include <cstdio>
 #include <cstdlib>
 constexpr int N = 4096;
@@ -44,6 +45,16 @@ __global__ void half(const float* x, float* y) {
     s[threadIdx.x] = x[threadIdx.x];
     __syncthreads();
     if (threadIdx.x < 47) y[threadIdx.x] = s[threadIdx.x] + s[threadIdx.x + 48];
+}
+__global__ void counted(float* y, bool is_late) {
+    __shared__ cuda::atomic<int, cuda::thread_scope_block> places, rest;
+    if (threadIdx.x == 0) {
+        places = 0;
+        if (!is_late) rest.store(5, cuda::memory_order_relaxed);
+    }
+    __syncthreads();
+    y[threadIdx.x] = places.fetch_add(1) + rest.load();
+    if (is_late) rest = 5;
 }
 int main(int, char** argv) {
     static float host[N];
@@ -87,7 +98,14 @@ int main(int, char** argv) {
             if (atoi(argv[1]) == 7) places<<<1, 96, 96 * sizeof(Body)>>>((Body*)x, y);
             else half<<<1, 96, 96 * sizeof(float)>>>(x, y);
             break;
-        case 9: twice<<<256, N>>>(x, y);  // 9
+        case 9:
+            twice<<<256, N>>>(x, y);  // 9
+            break;
+        case 10:
+            twice<<<N / 256, 256>>>(x, nullptr);
+            break;
+        case 11:
+        case 12: counted<<<1, 64>>>(y, argv[1][1] == '2');
     }
     if (cudaGetLastError() == cudaSuccess) cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
     printf("%g\n", sum + host[0]);
@@ -120,6 +138,8 @@ def line_of(mark: str) -> int:
         (3, "out of bounds", "", "an index that has exceeded an int, 2,147,483,647, in device memory v", "in 64 bits"),
         (4, "out of bounds", "", "belongs to no memory of the device", "a pointer in a struct"),
         (5, "out of bounds", "s", "the 1024 bytes that the launch gives", "third number of <<< >>>"),
+        (10, "out of bounds", "", "at address 0: a null pointer", "cudaMalloc before the launch"),
+        (12, "uninitialised", "rest", "nothing was ever written there", "write the element"),
         (9, "launch", "", "4096 threads a block", "the second the threads of each"),
     ],
 )
@@ -150,3 +170,8 @@ def test_members_that_nothing_needs_are_no_lost_elements_and_lost_elements_are_r
     members, elements = checked(program, 7), checked(program, 8)
     assert (members.problems, members.remarks) == SILENT
     assert [remark.kind for remark in elements.remarks] == ["never read"]
+
+
+def test_a_store_to_an_atomic_object_reads_nothing(program: Path) -> None:
+    outcome = checked(program, 11)
+    assert (outcome.problems, outcome.remarks) == SILENT

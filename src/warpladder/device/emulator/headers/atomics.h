@@ -64,10 +64,10 @@ template <class T> EMU_INLINE T load(const T* address) {
 #endif
 }
 
-template <class T> EMU_INLINE void store(T* address, as<T> value) {
+template <int scope = 1, class T> EMU_INLINE void store(T* address, as<T> value) {
     using B = Bits<T>;
 #ifdef EMU_CHECK
-    emu_atomic(address, sizeof(T), 1, 1);
+    emu_atomic(address, sizeof(T), 3, scope);
     emu_store(address, sizeof(T), __builtin_bit_cast(B, value));
 #else
     __atomic_store_n(reinterpret_cast<B*>(address), __builtin_bit_cast(B, value), __ATOMIC_SEQ_CST);

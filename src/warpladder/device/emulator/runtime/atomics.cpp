@@ -33,7 +33,7 @@ EMU_EXPORT void __tsan_atomic_signal_fence(int) {}
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                   \
     }                                                                                                                  \
     EMU_EXPORT void __tsan_atomic##bits##_store(volatile uint##bits##_t* p, uint##bits##_t v, int) {                   \
-        emu::announce(p, bits / 8, 1);                                                                                 \
+        emu::announce(p, bits / 8, 3);                                                                                 \
         __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                                      \
     }                                                                                                                  \
     EMU_EXPORT uint##bits##_t __tsan_atomic##bits##_exchange(volatile uint##bits##_t* p, uint##bits##_t v, int) {      \

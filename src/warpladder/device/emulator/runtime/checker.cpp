@@ -160,7 +160,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
         }
         if (write && !parent_reads_.empty())
             if (auto read = parent_reads_.extract(at)) with_parent(me, region, at, read.mapped(), now, false, true);
-        bool reads = !write || (atomic >= 1 && atomic <= 3);
+        bool reads = !write || (atomic >= 1 && atomic <= 3 && !is_store);
         if (region.shared) used(cell, now, write);
         if (reads && !known_written(region, cell, at, bytes, size)) unread(me, region, at, code);
         if (conflict(me, cell.write, now, region.shared))

@@ -50,6 +50,7 @@ class Checker {
     template <unsigned size> bool reads_quickly(uintptr_t address, const void* code);
     template <unsigned size> bool writes_quickly(uintptr_t address, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
+    bool is_store = false;  // the atomic access under way: it does not use what was there
     void compares(Thread& me, const void* address, size_t size);
     void arrived(Thread& me, const void* address, size_t size);
 
