@@ -8,6 +8,7 @@ import pytest
 
 from warpladder.device.declarations import unreadable
 from warpladder.device.emulator import constant_sizes, of_host
+from warpladder.device.emulator.messages import first_error as first_error_of_kernels
 from warpladder.device.emulator.module import errors_of
 from warpladder.device.emulator.toolchain import why_not
 from warpladder.device.source import assembled
@@ -198,6 +199,18 @@ def test_an_error_in_a_macro_has_the_line_of_its_use() -> None:
     reason = "expected ',' or '...' before numeric constant"
     assert first_error(said, Path("a.cu")) == f"a.cu:84: {reason}; N is a macro"
     assert first_error(said.partition("a.cu:84")[0], Path("a.cu")) == f"a.cu:7: {reason}"
+
+
+def test_a_line_of_a_notebook_is_named() -> None:
+    said = (
+        "a.cu:1:1: error: expected unqualified-id before '%' token\n    1 | %%cu\n      | ^\n"
+        "a.cu:4:8: error: expected unqualified-id before '%' token\n    4 | int a; %x\n"
+    )
+    named = "%%cu is a command of a notebook and no C++: take the line out"
+    assert first_error(said, Path("a.cu")) == f"a.cu:1: {named}"
+    assert first_error_of_kernels(said, "a.cu") == f"a.cu:1: {named}"
+    other = said.partition("a.cu:4")[2]
+    assert first_error("a.cu:4" + other, Path("a.cu")).endswith("before '%' token")
 
 
 @needs_compiler

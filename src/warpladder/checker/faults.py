@@ -146,8 +146,8 @@ _HINTS_OF_PROGRAMS = {
     " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
     "be copied too: store the address that cudaMalloc gave, not the host's.",
     "a null pointer, at ": "allocate it with cudaMalloc before the launch, and read the error that the call returns.",
-    " is not its own: the pointer is null": "allocate it with cudaMalloc before the launch, and read the error that the "
-    "call returns.",
+    " is not its own: the pointer is null": "allocate it with cudaMalloc before the launch, and read the error that "
+    "the call returns.",
     " of shared memory, of which the launch has none": "give the bytes of extern __shared__ as the third number of "
     "<<< >>>.",
     " is filtered linearly and ": "read it as cudaReadModeNormalizedFloat, or filter it by cudaFilterModePoint.",

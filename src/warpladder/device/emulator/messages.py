@@ -23,6 +23,9 @@ def refused(why: str, said: str) -> str | None:
         bytes = re.search(r"takes_parameters\(\) \[with .*?bytes = (\d+)", said)
         size = f"{bytes[1]} bytes" if bytes else "more bytes"
         return f"the kernel's parameters take {size}, and nvcc takes 32764: pass a pointer to memory of the device"
+    notebook = re.search(r"^ *\d+ \| *(?P<name>%%\w+|!\w+|%\w+)", said, re.MULTILINE)
+    if notebook and re.match(r"expected unqualified-id before ['‘][%!]", why):
+        return f"{notebook['name']} is a command of a notebook and no C++: take the line out"
     return of_host.reason(why)
 
 

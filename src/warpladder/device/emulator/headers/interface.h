@@ -228,8 +228,8 @@ EMU_EXPORT void* emu_heap(size_t bytes);
 EMU_EXPORT void emu_unheap(void* memory);
 
 // Report of an atomic operation of `size` bytes to the checker; scope as a fence's. The raw accesses are hidden from
-// it.
-EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);  // write: 2 of a comparison, 3 of a store
+// it. write: 2 of a comparison, 3 of a store.
+EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);
 // a plain access without a call-out of the compiler
 EMU_EXPORT void emu_touch(const void* address, size_t size, int write);
 EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
