@@ -134,3 +134,11 @@ def test_a_net_that_ends_in_a_normalised_convolution_is_judged() -> None:
     net = Net("ends", (1, 5, 5), layers, MSELoss())
     verdict = verify(ladder.find("numpy").build, net, TrainConfig(batch_size=8), reach=4)
     assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize(("classes", "batch"), [(70, 40), pytest.param(300, None, marks=pytest.mark.slow)])
+def test_a_softmax_of_many_classes_is_judged(classes: int, batch: int | None) -> None:
+    """At weights of zero the terms of a bias are alike: of 16 samples no batch was fit to judge by."""
+    net = Net("many", (9,), (Linear(out_features=classes),), CrossEntropyLoss())
+    verdict = verify(ladder.find("numpy").build, net, TrainConfig(batch_size=batch), seed=0, reach=4)
+    assert verdict.passed, verdict.reason

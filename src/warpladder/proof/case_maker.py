@@ -7,7 +7,7 @@ weighted mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -131,6 +131,17 @@ class CaseMaker:
                 if self.patience.is_over:
                     raise NoReferenceStep(self._in_vain(name, f"{reason}, after {self.patience.tries} tries"))
         raise NoReferenceStep(self._in_vain(name, reason))
+
+    def at_zero(
+        self, order: Callable[[int], Order], most: int, least: int, sources: Sequence[SampleSource]
+    ) -> ReferenceCase:
+        """Case at weights of zero, of `most` samples or half until it is fit: terms of many classes are alike."""
+        try:
+            return self.case("zeros", order(most), sources, steps=[0], start=np.zeros(self.net.param_count))
+        except NoReferenceStep:
+            if most // 2 < least:
+                raise
+            return self.at_zero(order, most // 2, least, sources)
 
     def _in_vain(self, name: str, reason: str) -> str:
         return f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {reason}"

@@ -16,7 +16,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Conv2d, CrossEntropyLoss, ElementLoss, HuberLoss, L1Loss, Net
+from ..nets import Conv2d, ElementLoss, HuberLoss, L1Loss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
 from .bounds import step_bounds
@@ -28,7 +28,7 @@ from .normalised.whole_batches import cancelled_biases, rest_of
 from .places import LEAST_SHARE, in_epoch, rests, same_batch
 from .pools import make_pools
 from .reference_cases import ReferenceCase, ReferenceStep
-from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
+from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of, tied_start
 
 LAST = 2**32 - 1000  # epoch of a case, at most
 FULL = 97  # samples where the batch is the full training set
@@ -139,13 +139,13 @@ class Cases:
         long = screened if config.batch_size is None and is_alike else exact
 
         self.exact = make.case("exact", self._order(usual), [*exact, *(() if exact is screened else screened)])
-        nothing = np.zeros(net.param_count)
         few = max(rest, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
         blank = [*quarters, Quarters(net, np.uint8, ink=INK, outputs=outputs)]
-        self.zeros = make.case("zeros", self._order(few), blank, steps=[0], start=nothing)
+        self.zeros = make.at_zero(self._order, few, rest, blank)
         tied = self._order(b * -(-TIES // b))
+        start, labelled = tied_start(net, rng, quarters)
         self.ties = make.case(
-            "ties", tied, quarters, steps=range(config.steps(tied.n)), start=self._tied(nothing), updates=False
+            "ties", tied, labelled, steps=range(config.steps(tied.n)), start=start, updates=False
         )  # fmt: skip
         is_cut = config.batch_size is not None
         self.floats = make.case("floats", self._order(2 * b if is_cut else b + rest, shuffle=False), floats, fresh=True)
@@ -173,15 +173,6 @@ class Cases:
             return self.maker.case(name, order, sources, steps=[step])
         except NoReferenceStep:
             return None
-
-    def _tied(self, nothing: np.ndarray) -> np.ndarray:
-        """Zeros (param_count,), except for the logits' biases: some of them are equal, and not only the first."""
-        out, last = nothing.copy(), param_slices(self.net)[-1]
-        is_classifier = isinstance(self.net.loss, CrossEntropyLoss) and not self.net.normalizes
-        if is_classifier and len(last.shape) == 1 and last.stop - last.start > 2:
-            count = last.stop - last.start
-            out[last.start + self.rng.permutation(np.arange(1, count))[: max(2, count // 2)]] = 1.0
-        return out
 
     def _order(self, n: int, shuffle: bool = True, least: int = 1) -> Order:
         """Order whose first batch differs from the stored one; without shuffling, an order whose first batch shuffling

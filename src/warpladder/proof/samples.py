@@ -9,10 +9,12 @@ import numpy as np
 
 from ..data.dataset import Dataset, pixels
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, Net
+from ..nets.params import param_slices
 
 BETWEEN = 0.25  # share of binary targets that are soft
 SMALL, POWERS = 0.25, (10, 17)  # share of floats that are small, and powers of two by which they are
 TIES = 0.25  # share of targets that are 0
+FIRST = 5  # of eight samples with ties, those whose label is the first of the largest
 FULL = 8  # samples of bytes, of each of which one may have bytes that are all 255: at most one of a draw
 
 
@@ -101,6 +103,22 @@ class Rescaled(SampleSource):
         return self.source(rng, count)
 
 
+class TiedLabels(SampleSource):
+    """Source of another source's samples whose labels are classes with the largest logit: five of eight the first.
+
+    tied : these classes, in order. A trainer that takes another of them counts other samples as correct.
+    """
+
+    def __init__(self, source: SampleSource, tied: np.ndarray) -> None:
+        self.source, self.tied = source, tied
+        self.dtype, self.scale, self.outputs, self.exact = source.dtype, source.scale, source.outputs, source.exact
+
+    def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        x, y = self.source(rng, count)
+        first = rng.permutation(count) % FULL < FIRST
+        return x, np.where(first, self.tied[0], rng.choice(self.tied[1:], count)).astype(y.dtype)
+
+
 class Quarters(SampleSource):
     """Source of noise with four levels, or of a data set's training samples rounded to these levels, with blank
     corners.
@@ -136,3 +154,22 @@ def outputs_of(net: Net, data: Dataset | None) -> int:
         return data.outputs
     outputs = math.prod(net.out_shape)
     return 0 if outputs == math.prod(net.in_shape) else outputs
+
+
+def tied_start(
+    net: Net, rng: np.random.Generator, sources: list[SampleSource]
+) -> tuple[np.ndarray, list[SampleSource]]:
+    """Parameters (param_count,) at which some logits tie, and not only the first; the sources, with labels of these
+    classes. They are zeros, except for the logits' biases.
+    """
+    out, last, loss = np.zeros(net.param_count), param_slices(net)[-1], net.loss
+    if not isinstance(loss, CrossEntropyLoss) or net.out_shape[0] == 1:
+        return out, sources
+    classes = net.out_shape[0]
+    tied = np.arange(classes)
+    if classes > 2 and not net.normalizes and last.shape == (classes,):
+        tied = np.sort(rng.permutation(tied[1:])[: max(2, classes // 2)])
+        out[last.start + tied] = 1.0
+    if loss.weight is not None:  # some may be 0
+        return out, sources
+    return out, [TiedLabels(source, tied) for source in sources]
