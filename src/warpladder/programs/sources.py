@@ -126,9 +126,10 @@ class ProgramFiles:
             found = self.reached.get((source.path, match["name"]))
             if found:
                 return f'{match["before"]}"{names[found]}"'
-            if BUILT_IN.fullmatch(match["name"]):
+            name = match["name"].replace("\\", "/")
+            if BUILT_IN.fullmatch(name):
                 return ""
-            name = whole_header(match["name"])
+            name = whole_header(name)
             if name in self.absent:
                 return f"#warning there is no header {name}"
             return f"{match['before']}<{name}>"  # quoted headers of the system too
