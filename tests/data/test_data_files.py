@@ -14,7 +14,7 @@ import pytest
 from mnist_files import RAW, ZIPPED, idx, write_mnist
 
 from warpladder.data import Dataset, cifar10, load, mnist, reader
-from warpladder.errors import DataError
+from warpladder.errors import ArgumentError, DataError
 
 HTML = b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head></html>\n"
 
@@ -373,3 +373,9 @@ def test_the_pickled_version_of_cifar10_is_never_read(tmp_path):
     (tmp_path / "cifar-10-batches-py").mkdir()
     message = refusal("cifar10", tmp_path)
     assert "a pickle, which is never loaded" in message and "cifar-10-binary.tar.gz" in message
+
+
+@pytest.mark.parametrize("folder", [3, b"/tmp", ["/tmp"]])
+def test_what_names_no_folder_is_a_sentence(folder):
+    with pytest.raises(ArgumentError, match="data_dir wants the path of a folder, got "):
+        load("mnist", data_dir=folder)

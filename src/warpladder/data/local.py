@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import DataError
-from ..errors.arguments import listed
+from ..errors.arguments import listed, wanted
 
 #: Environment variable with the folder of data sets.
 VARIABLE = "WARPLADDER_DATA"
@@ -20,6 +20,7 @@ def root(data_dir: str | os.PathLike[str] | None) -> Path | None:
     chosen = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
     if chosen is None:
         return None
+    wanted("data_dir", chosen, (str, os.PathLike), "the path of a folder")
     option = "--data-dir" if data_dir is not None else VARIABLE
     folder = Path(chosen).expanduser()
     try:

@@ -52,10 +52,15 @@ def test_what_cannot_be_ranked_stands_last_and_says_why():
     climbs[0] = example(rungs=(busy,))
     climbs[1] = example(rungs=(slow,), config=climbs[1].config | {"batch_size": 128})
     climbs[2] = example(rungs=climbs[2].rungs[2:], stopped="stopped")
+    climbs[3] = example(rungs=(timed("naive:device=emulated", "threads", (0.1,)),))
     text = page(climbs, labels)
-    assert orders(text)["time per epoch"][-3:] == ["student-02", "student-00", "student-01"]
-    for label, flag in (("student-00", "disturbed"), ("student-01", "another task"), ("student-02", "stopped")):
-        assert f'{label} <i class="bad">{flag}</i>' in text
+    first, *last = orders(text)["time per epoch"][1:]
+    assert first == "student-05" and last == ["student-02", "student-03", "student-00", "student-01"]
+    flags = ("disturbed", "another task", "stopped", "emulated")
+    for label, flag in zip(labels, flags, strict=False):
+        assert re.search(f'{label} <i class="bad">{flag}</i></th><td[^>]*></td>', text), "and it has no rank"
+    row = text.partition('student-03 <i class="bad">emulated')[2].partition("</tr>")[0]
+    assert "naive:device=emulated" not in row, "none is the fastest on the emulator"
 
 
 def test_csv_has_a_row_for_each_rung_of_each_climb():

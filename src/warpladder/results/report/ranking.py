@@ -26,7 +26,9 @@ CSV = (
 
 
 class _Row(NamedTuple):
-    """Row of a climb: its label, its fastest rung, and True if it trained the same task as most climbs."""
+    """Row of a climb: its label, its fastest rung, and True if it trained the same task as most climbs. An emulated
+    climb has no fastest rung.
+    """
 
     label: str
     climb: Results
@@ -37,12 +39,12 @@ class _Row(NamedTuple):
 def ranking(climbs: Sequence[Results], labels: Sequence[str]) -> str:
     """HTML of the ranked table, once for each order; only one is visible.
 
-    Climbs are ranked by their fastest rung without peers. Climbs of another task, disturbed ones and those without a
-    time are last.
+    Climbs are ranked by their fastest rung without peers. Climbs of another task, disturbed or emulated ones and those
+    without a time are last.
     """
     usual = Counter(map(str, map(task, climbs))).most_common(1)[0][0]
     rows = [
-        _Row(label, climb, climb.fastest(peers=False), str(task(climb)) == usual)
+        _Row(label, climb, None if climb.emulated else climb.fastest(peers=False), str(task(climb)) == usual)
         for label, climb in zip(labels, climbs, strict=True)
     ]
     timed = Counter(rung.name for climb in climbs for rung in climb.timed())
@@ -60,23 +62,25 @@ def ranking(climbs: Sequence[Results], labels: Sequence[str]) -> str:
         f'<label for="sort-{numbers[head]}">{escape(head)}</label>' if head in numbers else escape(head)
         for head in heads
     ]
-    ranks = {row.label: at for at, row in enumerate(sorted(rows, key=_place), 1)}
+    compared = [row for row in rows if row.is_alike and row.best is not None and not row.climb.disturbed]
+    ranks = {row.label: str(at) for at, row in enumerate(sorted(compared, key=_place), 1)}
     buttons, tables = "", ""
     for at, (order, key) in enumerate(orders):
         name = escape(f"sorted by {order}")
         buttons += f'<input type="radio" name="sort" id="sort-{at}" aria-label="{name}"{" checked" * (at == 0)}>'
-        cells = [("", _cells(row, ranks[row.label], names)) for row in sorted(rows, key=key)]
+        cells = [("", _cells(row, ranks.get(row.label, ""), names)) for row in sorted(rows, key=key)]
         tables += f'<div class="by">{table(f"Climbs {order}", labelled, cells, (0, 3))}</div>'
     text = (
         "Ranked by the time of the fastest rung, without peers. A heading sorts the table by its column. Climbs of "
-        "another task than most, and disturbed ones, stand last: their times are not compared."
+        "another task than most, and disturbed or emulated ones, stand last: their times are not compared."
     )
     return f'{note(text)}<div class="sorted">{buttons}{tables}</div>'
 
 
-def _cells(row: _Row, rank: int, names: Sequence[str]) -> list[str]:
+def _cells(row: _Row, rank: str, names: Sequence[str]) -> list[str]:
     tags = (
         ["another task"] * (not row.is_alike)
+        + ["emulated"] * row.climb.emulated
         + ["disturbed"] * row.climb.disturbed
         + ["stopped"] * bool(row.climb.stopped)
     )
@@ -85,7 +89,7 @@ def _cells(row: _Row, rank: int, names: Sequence[str]) -> list[str]:
     best = row.best
     time, fastest, score = ("", "", "") if best is None else (words.epoch_time(best), best.name, words.score(best))
     times = [words.epoch_time(found[name]) if name in found else "" for name in names]
-    return [escape(row.label) + flags, str(rank), *map(escape, (time, fastest, score, *times))]
+    return [escape(row.label) + flags, rank, *map(escape, (time, fastest, score, *times))]
 
 
 def _place(row: _Row) -> tuple[bool, bool, float]:

@@ -68,8 +68,11 @@ def rest_of_a_step(found: Profile) -> str:
 
 
 def times(value: float | None) -> str:
-    """Speed-up as text: 3.4x; empty for None."""
-    return "" if value is None else f"{three(value) if value >= 0.9995 else f'{value:.2g}'}x"
+    """Speed-up as text: 3.40x, 0.90x; empty for None."""
+    if value is None:
+        return ""
+    small = f"{value:.2f}" if value >= 0.0995 else f"{value:.2g}"
+    return f"{three(value) if value >= 0.9995 else small}x"
 
 
 def epochs(value: int) -> str:
