@@ -29,6 +29,8 @@ REFUSED = {
     "struct S { char c[32760]; };\n__global__ void k(S s, int* p) {}\nint main() { S s; k<<<1, 1>>>(s, nullptr); }":
         "3: the kernel's parameters take 32768 bytes",
     "__global__ void k(float* y, int n) {\n  float s[n];\n  y[0] = s[0];\n}": "2: s[n] has no constant length",
+    "template <class T> __device__ T d(T x, const int n) {\n  T a = x;\n  int s[n];\n  s[0] = a;\n  return s[0];\n}\n"
+    "__global__ void k(float* y) { *y = d(1.0f, 2); }": "3: s[n] has no constant length",
     "int f(int n) { return n; }\n__global__ void k(int* y) {\n  *y = f(3);\n}": "3: device code calls f,",
     "struct P { int x; };\nstatic P* origin(P p);\n__device__ void d(P p) {\n  origin(p);\n}\n"
     "static P* origin(P p) { return nullptr; }": "4: device code calls origin,",
@@ -81,6 +83,10 @@ template <class T> __global__ void never(T* y, int n) { T s[n]; y[0] = unused(s[
 template <int N> __global__ void neither(int* y) { if (N) throw N; y[0] = global + rand(); }
 template <bool HAS> __device__ int chosen(int n) { if constexpr (HAS) return guarded(n); else return n; }
 template <class T> __device__ T own(T shadowed) { return shadowed + both(shadowed); }
+template <class T> __device__ void varies(T* y, int n) { int s[n]; y[0] = s[0]; }
+__device__ int inner(int n) { { const int n = 4; int s[n]; s[0] = 1; return s[0]; } }
+__device__ int other(int n) { int m = n, n2 = 3; const int a = 4; float s[a]; s[n2 & 3] = m; return s[3]; }
+template <int ROWS, int N> __device__ int rows(int n) { int s[ROWS], t[N]; s[0] = t[0] = n; return s[0] + t[0]; }
 template <> __device__ float own<float>(float x) { return x + 1; }
 __constant__ float filled[16384];
 extern __constant__ float filled[16384];
@@ -90,7 +96,7 @@ __global__ void k(int* y, int same, P p) {
     int hidden = 2;
     checked(y);
     a[0] = b[0] = c[0] = d[0] = e[0] = ratio;
-    y[0] = chosen<false>(own(0)) + forward(1) + declared(2) + both(3) + local(4) + p.twice(5) + same + hidden + int(a[0] + b[0] + c[0] + e[0]);
+    y[0] = chosen<false>(own(0)) + rows<2, 3>(4) + forward(1) + declared(2) + both(3) + local(4) + p.twice(5) + same + hidden + int(a[0] + b[0] + c[0] + e[0]);
     y[1] = int(d[0] + filled[y[0] & 3]);
 #ifndef __CUDA_ARCH__
     y[2] = guarded(1);
@@ -164,7 +170,7 @@ def test_text_is_marked(text: str) -> None:
 def test_other_text_stays() -> None:
     others = "\n".join(line for line in TAKEN.splitlines() if not line.startswith("template"))
     assert "emu_" not in of_host.marked(others.replace("throw std", "std").replace("y[2] = guarded", ""), [TAKEN])
-    assert of_host.marked(TAKEN, [TAKEN]).count(">::emu_") == 6
+    assert of_host.marked(TAKEN, [TAKEN]).count(">::emu_") == 7
     assert of_host.marked("int f() { return 1; }", []) == "int f() { return 1; }"
 
 
@@ -180,6 +186,13 @@ def test_a_kernel_without_main_is_refused_for_what_it_returns() -> None:
     source = assembled(Path("a.cu"), "__global__ int k(int* y) { return 1; }")
     assert list(unreadable(source)) == ["k"]
     assert unreadable(source)["k"].endswith("a kernel returns void")
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_kernel_without_main_is_refused_for_an_array_of_variable_length() -> None:
+    source = assembled(Path("a.cu"), "__global__ void k(float* y, int n) {\n  float s[n];\n  y[0] = s[0];\n}\n")
+    assert errors_of(source)["k"].startswith("a.cu:2: s[n] has no constant length")
 
 
 @needs_compiler

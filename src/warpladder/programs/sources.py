@@ -126,7 +126,7 @@ class ProgramFiles:
             found = self.reached.get((source.path, match["name"]))
             if found:
                 return f'{match["before"]}"{names[found]}"'
-            name = match["name"].replace("\\", "/")
+            name = match["name"].replace("\\", "/").strip()
             if BUILT_IN.fullmatch(name):
                 return ""
             name = whole_header(name)

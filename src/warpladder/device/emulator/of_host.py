@@ -1,5 +1,5 @@
 """Faults of device code that nvcc refuses and a C++ compiler takes: calls of host functions, host variables,
-exceptions, and kernels that return a value.
+exceptions, arrays whose length is a parameter, and kernels that return a value.
 
     int count(int n) { ... }                               int count(int n) { ... }
     __global__ void k(int* y) { *y = count(3); }           __global__ void k(int* y) { *y = emu_calls_count(3); }
@@ -52,11 +52,15 @@ _PARAMETER = re.compile(
     r"(?P<name>\w+)\s*(?:=.*)?",
     re.DOTALL,
 )
+#: A local array whose length is one name: float s[n];
+_ARRAY = re.compile(
+    rf"[;{{}}]\s*(?:const\s+|volatile\s+)*{_BUILT_IN}\s+(?P<array>\w+)\s*\[\s*(?P<name>[a-zA-Z_]\w*)\s*\]"
+)
 _VALUE = re.compile(
     r"(?<![\w:])(?P<before>(?:(?:static|inline|extern)\s+)*)(?P<type>unsigned|int|float|double|bool|char|long|short|"
     r"size_t)\b(?=[\s*]+(?:__global__\b|\w+\s*\())"
 )
-_SAYS = re.compile(r"['‘]emu_(?P<what>calls|reads|tries|throws|returns)_?(?P<name>\w*)['’]")
+_SAYS = re.compile(r"['‘]emu_(?P<what>calls|reads|tries|throws|returns|length)_?(?P<name>\w*)['’]")
 
 
 def reason(why: str) -> str | None:
@@ -65,7 +69,10 @@ def reason(why: str) -> str | None:
     if match is None:
         return None
     name = match["name"]
+    array, _, length = name.partition("_of_parameter_")
     return {
+        "length": f"{array}[{length}] has no constant length, which device code needs: take a constant, or shared "
+        "memory whose bytes the launch gives",
         "calls": f"device code calls {name}, a function of the host: a kernel calls __device__ functions",
         "reads": f"device code uses {name}, a variable of the host, which no kernel can reach: pass it as an argument",
         "tries": "try and catch are not for device code: there are no exceptions",
@@ -91,6 +98,14 @@ def marked(text: str, texts: Collection[str]) -> str:
         ]
         changes += [(body + m.start("word"), body + m.start("word"), f"{scope}emu_throws; ")
                     for m in re.finditer(r"(?<=[;{}])\s*(?P<word>\bthrow\b)", inside)]  # fmt: skip
+        given = head[head.find("(", head.rfind(">") if scope else 0) :]  # without a template's parameters
+        changes += [
+            (body + m.start("name"), body + m.end("name"), f"{scope}emu_length_{m['array']}_of_parameter_{m['name']}")
+            for m in _ARRAY.finditer(inside)
+            if re.search(rf"\b(?:int|unsigned|size_t|long|short|u?int\d+_t)\s+{m['name']}\s*[,)=]", given)
+            and m["name"] not in known.macros
+            and not re.search(rf"{_DECLARED.format(name=m['name'])}|,\s*{m['name']}\s*[=,;]", inside)
+        ]  # fmt: skip
         if "__host__" in head or any(word in known.macros for word in re.findall(r"\w+", head)):
             continue
         for match in re.finditer(r"(?<![\w.>:~])[A-Za-z_]\w*\b", inside):
