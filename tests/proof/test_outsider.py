@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from liars import Wrapper
-from planted_outsider import HONEST, LIARS
+from planted_outsider import HONEST, LIARS, StepByStep
 
 from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
 from warpladder.nets import BatchNorm1d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.proof import verify
+from warpladder.trainers.base import State, StepLog
 
 LAST = ReLU(), Linear(out_features=4)
 PLAIN = Net("outsider", (1, 4, 5), (Flatten(), Linear(out_features=9), *LAST), CrossEntropyLoss())
@@ -42,3 +46,22 @@ def test_a_fault_is_caught(liar: type[Wrapper], settings: str) -> None:
 def test_an_odd_but_honest_program_passes(twin: type[Wrapper], net: Net) -> None:
     verdict = verify(twin, net, CONFIGS["adam"], reach=16)
     assert verdict.passed, verdict.reason
+
+
+class LosesLastBatchesOfEleven(StepByStep):
+    """Leaves out partial batches of 11 samples."""
+
+    def ended(self, order: Order, step: int, before: State, log: StepLog) -> None:
+        if log.size[0] == 11:
+            self.skip(before)
+
+
+@pytest.mark.parametrize("net", [PLAIN, NORMAL], ids=["plain", "normal"])
+def test_the_last_batch_of_the_run_itself_is_judged(net: Net) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (299, *net.in_shape), np.uint8), rng.integers(0, 4, 299, np.int32)
+    data = Dataset("last", x, y, x[:5], y[:5], 1 / 255)
+    config = TrainConfig(batch_size=32)
+    verdict = verify(LosesLastBatchesOfEleven, net, config, dataset=data, reach=16)
+    assert verdict.judged and not verdict.passed, verdict.reason
+    assert verify(Wrapper, net, config, dataset=data, reach=16).passed

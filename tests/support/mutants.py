@@ -91,6 +91,10 @@ smooth = Net("smooth", (1, 6, 6), (Flatten(), BatchNorm1d(), Linear(out_features
     CrossEntropyLoss(label_smoothing=0.1, weight=(1.0, 0.5, 2.0, 0.0, 1.5)))
 huber = Net("huber", (1, 6, 6), (Flatten(), Linear(out_features=3)), HuberLoss(delta=0.5))
 binary = Net("binary", (1, 6, 6), (Flatten(), Linear(out_features=3)), BCEWithLogitsLoss(pos_weight=(2.0, 1.0, 0.5)))
+branch = Net("branch", (2, 6, 6), (Conv2d(out_channels=4, kernel_size=3, padding=1), ReLU(),
+    Residual(Conv2d(out_channels=9, kernel_size=1), ReLU(), projection=True), ReLU(),
+    Residual(Conv2d(out_channels=9, kernel_size=3, padding=1), ReLU()), Flatten(), Linear(out_features=5)),
+    CrossEntropyLoss())
 rung = ladder.find(sys.argv[1])
 nesterov = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=5e-4)
 for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
@@ -101,7 +105,8 @@ for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
                     (folded, TrainConfig(batch_size=3)), (targets, TrainConfig(batch_size=6)), (outliers, TrainConfig(batch_size=6)),
                     (few, TrainConfig(batch_size=40, clip_norm=0.1)), (many, TrainConfig(batch_size=5)),
                     (end, TrainConfig(batch_size=1, optimizer=Adam(0.001))), (norm, TrainConfig(batch_size=8)),
-                    (smooth, TrainConfig(batch_size=8)), (huber, TrainConfig(batch_size=6)), (binary, TrainConfig(batch_size=6))):
+                    (smooth, TrainConfig(batch_size=8)), (huber, TrainConfig(batch_size=6)), (binary, TrainConfig(batch_size=6)),
+                    (branch, TrainConfig(batch_size=6))):
     if rung.unsupported(net, config):
         continue
     verdict = verify(rung.build, net, config, seed=int(sys.argv[2]), reach=4)

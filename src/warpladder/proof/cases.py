@@ -152,20 +152,26 @@ class Cases:
         some = min(make.distinct, max(1, b - b // REPEATS - 1))
         self.stored = make.case("stored", self._order(b + rest if is_cut else usual), screened, distinct=some)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
-        is_known = data is None or far.n == len(data.train_x) or net.normalizes
-        self.sized = None if is_known else self._sized(make, len(data.train_x), long)  # type: ignore[union-attr]
+        is_known = data is None or far.n == len(data.train_x)
+        self.sized = None if is_known else self._sized(len(data.train_x), long)  # type: ignore[union-attr]
         self.single = None if net.normalizes else self._one_step("single", self._order(1), floats, 0)
         self.source, self.screened, self.clear = bytes_like, screened, (exact, floats)
         self.predicted, self.pools = make_pools(make, (noise, bytes_like), 2 * b + 3)
         self.seconds = time.perf_counter() - began
 
-    def _sized(self, make: CaseMaker, n: int, sources: Sequence[SampleSource]) -> ReferenceCase:
-        """Case of an epoch of the run: a random step, and the last one, whose batch may be partial."""
+    def _sized(self, n: int, sources: Sequence[SampleSource]) -> ReferenceCase | None:
+        """Case of an epoch of the run: a random step, and the last one, whose batch may be partial. In a net that
+        normalises the last one alone; None if no samples are fit to judge it.
+        """
         config, steps = self.config, self.config.steps(n)
         epoch = min(self.epoch_with_loss(int(self.rng.integers(max(1, config.epochs)))), 2**32 - 2)
         drawn = int(self.rng.integers(steps))
         order = Order(config.seed % 2**32, epoch, n, config.shuffle)
-        return make.case("sized", order, sources, steps=sorted({drawn, steps - 1}))
+        if self.net.normalizes:
+            batch = config.batch(n)
+            enough = min(batch, n - (steps - 1) * batch) >= rest_of(self.net, batch, 1)
+            return self._one_step("sized", order, sources, steps - 1) if enough else None
+        return self.maker.case("sized", order, sources, steps=sorted({drawn, steps - 1}))
 
     def _one_step(self, name: str, order: Order, sources: Sequence[SampleSource], step: int) -> ReferenceCase | None:
         """Case of one step; None if no samples can judge a trainer."""
