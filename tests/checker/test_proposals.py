@@ -83,6 +83,18 @@ def test_divisions_keep_their_rounding(proposed: Callable[[str], list[Proposal]]
     assert proposed(TWICE + IMAGE + MAIN.replace("GRID", text))[0].grid == (grid,)
 
 
+def test_sizes_of_vectors_are_their_lengths(proposed: Callable[[str], list[Proposal]]) -> None:
+    """A vector of another file has a name of its own, which gets a guessed number."""
+    (proposal,) = proposed(
+        TWICE + "int main() {\n    const int n = 900;\n    std::vector<float> v(n + 1, 2.0f);\n"
+        "    std::array<float, 30> a;\n    float *x, *y;\n    cudaMalloc(&x, v.size() * sizeof(float));\n"
+        "    cudaMalloc(&y, other.size() * sizeof(float));\n"
+        "    twice<<<(v.size() + 255) / 256, a.size()>>>(x, y, n);\n}\n"
+    )
+    assert (proposal.grid, proposal.block) == (("((n + 1) + 255) / 256",), ("30",))
+    assert [array for array in ("n + 1", "other_size") if array not in str(proposal)] == []
+
+
 def test_names_of_the_host_that_mean_something_else(proposed: Callable[[str], list[Proposal]]) -> None:
     main = "int main() { int n = 64, m = 300; float *x, *y; twice<<<m / n, n>>>(x + 3, y, m); }"
     found = proposed(TWICE + main)[0]

@@ -63,6 +63,15 @@ class HostValues:
         pair = "()" if match[1] == "(" else "{}"
         return split(self.text[match.end() : closing(self.text, match.end() - 1, pair) - 1])
 
+    def length(self, name: str) -> str:
+        """Expression of the elements of a std::vector or std::array; a name of its own for another object."""
+        word = re.escape(name)
+        vector = re.search(rf"vector\s*<[^;(){{}}]*>\s*(?:[^;]*\)\s*,\s*)?{word}\s*\(", self.text)
+        if vector:
+            return split(self.text[vector.end() : closing(self.text, vector.end() - 1, "()") - 1])[0]
+        array = re.search(rf"\barray\s*<[^;]*,\s*([^;<>,]+)>\s*{word}\b", self.text)
+        return array[1].strip() if array else f"{name}_size"
+
     def sizes(self, text: str) -> tuple[str, ...]:
         """Sizes of a grid or block as a launch names it."""
         text = text.strip()
@@ -84,6 +93,9 @@ class HostValues:
             text = f"{text[: match.start()]}({inside}){text[last:]}"
             depth -= 1
         text = _CAST.sub("", text)
+        for match in reversed(list(re.finditer(r"\b([A-Za-z_]\w*)\s*\.\s*size\s*\(\s*\)", text))):
+            size = self.expanded(self.length(match[1]), depth - 1) if depth else f"{match[1]}_size"
+            text = f"{text[: match.start()]}{_bracketed(size)}{text[match.end() :]}"
         for match in reversed(list(re.finditer(r"\b([A-Za-z_]\w*)\s*\.\s*([xyz])\b", text))):
             dims = self.dims(match[1])
             if dims:
