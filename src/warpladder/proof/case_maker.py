@@ -23,6 +23,7 @@ from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums, has_like_terms
 from .bounds import update_bounds
+from .normalised.allowance import Allowance
 from .normalised.format_errors import counts_errors, with_format_errors
 from .normalised.whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
 from .patience import Patience
@@ -37,8 +38,6 @@ from .witness import RESERVE, Batch, amplified_errors, misfit, misfit_in_coarse
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
 REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 STARTS = 32  # starts tried until every tensor moves
-STRICT = 3  # of them at which what a normalisation makes of rounding errors must be within the bounds
-GROWTH = 2**0.5  # factor by which these errors may be larger at each start after those
 FEW = 8  # samples for each one that repeats another where masks or a normalisation make each its own
 #: Batches drawn at a state where a normalisation mostly amplifies a coarse format's errors beyond the bounds.
 SELDOM = 24
@@ -91,7 +90,7 @@ class CaseMaker:
         self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
         self.patience = Patience()
-        self.room = 1.0  # times its bound that what a normalisation makes of rounding errors may be
+        self.allowance = Allowance()
 
     def case(
         self, name: str, order: Order, sources: Sequence[SampleSource], *,
@@ -113,9 +112,11 @@ class CaseMaker:
         wanted = _WantedCase(name, order, steps, distinct or self.distinct, updates)
         reason = ""
         self.patience.begin()
+        sources = self.allowance.in_order(sources)
         for source in sources:
-            for number, (params, must_move) in enumerate(self._starts() if start is None else [(start, False)]):
-                self.room = GROWTH ** max(0, number + 1 - STRICT) if start is None else np.inf
+            self.allowance.begin_source(source is sources[-1])
+            for params, must_move in self._starts() if start is None else [(start, False)]:
+                self.allowance.begin_start(start is not None)
                 try:
                     first = State(
                         params.astype(np.float64), step=made, buffers=drawn_buffers(self.net, self.rng, self.precision)
@@ -126,8 +127,10 @@ class CaseMaker:
                     self.patience.failed()
                     break
                 except Unfit as unfit:
-                    reason = str(unfit)
+                    reason = unfit.args[0]
                     self.patience.failed()
+                    if self.allowance.leaves(source, reason):
+                        break
                 if self.patience.is_over:
                     raise NoReferenceStep(self._in_vain(name, f"{reason}, after {self.patience.tries} tries"))
         raise NoReferenceStep(self._in_vain(name, reason))
@@ -250,7 +253,7 @@ class CaseMaker:
         if self.net.normalizes:
             step = whole_step(reference, step, seen, y, self.precision, places, weights)
             if counts_errors(self.net, size, self.precision) and wanted.updates and np.any(rounded.params):
-                step, reason = with_format_errors(self.net, step, batch, self.precision, self.rng, self.room)
+                step, reason = with_format_errors(self.net, step, batch, self.precision, self.rng, self.allowance.room)
                 if reason:
                     return step, self._dataset("batch", x, y, source.scale, weights), reason, []
         if sums is not None and (allows or are_few(self.net, size)):

@@ -44,6 +44,20 @@ MANY = 512  # numbers of a channel of which one accumulator is less exact than t
 FIT = 2.0**17  # roundoffs of a gradient that may be counted beyond its bound: two digits of float32 are left
 
 
+class Excess(str):
+    """Reason why a batch's errors are too large to judge a trainer by.
+
+    times : the largest of them in units of its bound; infinite if they change the number of correct samples.
+    """
+
+    times: float
+
+    def __new__(cls, reason: str, times: float = math.inf) -> Excess:
+        made = super().__new__(cls, reason)
+        made.times = times
+        return made
+
+
 class Jittered(ReferenceTrainer):
     """Reference that rounds as the format does, but with another grid for each array: times a drawn number."""
 
@@ -92,7 +106,7 @@ def with_format_errors(
     for draw in range(1, draws + 1):
         loss, correct, found = program.gradients(x, y, places=places, shares=shares)
         if correct != step.correct and not precision.coarse:
-            return step, "roundings change which logit of a sample is the largest"
+            return step, Excess("roundings change which logit of a sample is the largest")
         lost += (loss - step.loss) ** 2 / draws
         squares += np.square(found - step.gradient) / draws
         if draw not in LOOKS and draw < draws:
@@ -130,9 +144,12 @@ def _shared(net: Net, squares: np.ndarray) -> np.ndarray:
 def _too_large(
     errors: dict[str, np.ndarray], scales: dict[str, np.ndarray], limits: dict[str, float], room: float, least: float
 ) -> str:
-    """Sentence on the first tensor whose errors are beyond its bound and `least`; "" if none's are."""
+    """Sentence on the tensor whose errors are furthest beyond its bound, if also beyond `least`; "" if none's are."""
+    worst = Excess("", 0.0)
     for name, limit in limits.items():
         error = distance(errors[name], np.zeros(errors[name].shape), scales[name])
-        if not error <= max(limit, min(room * limit, least)):
-            return f"roundings change the gradient of {name} by {error:.1e}, the bound is {limit:.1e}"
-    return ""
+        if not error <= max(limit, min(room * limit, least)) and not error / limit <= worst.times:
+            worst = Excess(
+                f"roundings change the gradient of {name} by {error:.1e}, the bound is {limit:.1e}", error / limit
+            )
+    return worst

@@ -120,7 +120,7 @@ def moved_together(
     """
     net, params = reference.net, reference.params.astype(precision.element)
     moved = ReferenceTrainer(net, reference.config, State(params))
-    named, wide, entering, cancelled = views(net, params), views(net, moved.params), [x], cancelled_biases(net)
+    named, wide, entering = views(net, params), views(net, moved.params), [x]
     for i, layer in enumerate(net.layers):
         a = entering[i]
         if i > net.first_trained and layers.switches(layer):
@@ -139,15 +139,42 @@ def moved_together(
             near = ~(layers.margin(layer, entering[i]) > limit)
             if np.any(near):
                 return params, near
-        name = f"{net.names[i - 1]}.bias"
-        if i and layer.normalizes and name in cancelled and a[:, 0].size > MANY and not precision.coarse:
-            bias, over = named[name], batchnorm.axes(a)
-            before = bias.astype(np.float64)
-            bias -= (a.mean(over) - MEAN * a.std(over)).astype(bias.dtype)
-            wide[name][...] = bias
-            entering[i] = a + batchnorm.across(bias - before, a)
+        if i and layer.normalizes and a[:, 0].size > MANY and not precision.coarse:
+            entering[i] = _with_small_means(moved, (named, wide), entering, places)
         entering.append(moved.leaving(i, entering[i], places, skip=moved.stored(i, entering)))
     return params, ~has_clear_argmax(net, entering[-1], precision)
+
+
+def _with_small_means(
+    moved: ReferenceTrainer, named: Sequence[dict[str, np.ndarray]], entering: Sequence[np.ndarray],
+    places: Places | None,
+) -> np.ndarray:  # fmt: skip
+    """Last of the layers' inputs `entering`, (n, channels, ...), with a small mean in each channel: the bias of the
+    layer before is moved, if the normalisation subtracts it, or the weights of a layer without a bias.
+
+    named : tensors by name, in the format and wide, which are moved.
+    """
+    net, i, a = moved.net, len(entering) - 1, entering[-1]
+    layer, name, over = net.layers[i - 1], net.names[i - 1], batchnorm.axes(a)
+    off = a.mean(over) - MEAN * a.std(over)
+    params, wide = named
+    if f"{name}.bias" in cancelled_biases(net):
+        bias = params[f"{name}.bias"]
+        before = bias.astype(np.float64)
+        bias -= off.astype(bias.dtype)
+        wide[f"{name}.bias"][...] = bias
+        return a + batchnorm.across(bias - before, a)
+    if f"{name}.bias" in params or f"{name}.weight" not in params:
+        return a
+    weight, alike = params[f"{name}.weight"], np.full((len(a), 1, *a.shape[2:]), 1 / a[:, 0].size)
+    met = layers.weight_gradients(layer, entering[i - 1], wide[f"{name}.weight"][:1], alike)[0]  # means of the inputs
+    size = np.square(met).sum()
+    steps = np.multiply.outer(off, met[0] / size) if size > 0 else np.zeros(weight.shape)
+    norms = [np.sqrt(np.square(each).reshape(len(off), -1).sum(axis=1)) for each in (steps, weight)]
+    near = norms[0] <= norms[1]  # the filter stays of its kind
+    weight[near] -= steps[near].astype(weight.dtype)
+    wide[f"{name}.weight"][...] = weight
+    return moved.leaving(i - 1, entering[i - 1], places, skip=moved.stored(i - 1, entering))
 
 
 def _shifting(net: nets.Net, at: int) -> int:
