@@ -108,5 +108,5 @@ def test_a_net_of_blank_images_without_a_bias_is_judged(seed: int) -> None:
         row, column = random.integers(0, 14, 2)
         image[0, row : row + 14, column : column + 14] = random.integers(0, 256, (14, 14))
     data = Dataset("blank", x, y, x[:5], y[:5], 1 / 255)
-    verdict = verify(find("numpy"), net, TrainConfig(batch_size=64), seed=seed, dataset=data)
+    verdict = verify(find("numpy").build, net, TrainConfig(batch_size=64), seed=seed, dataset=data)
     assert verdict.passed, verdict.reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .labels import ClassValue
     from .tables.encoding import TableEncoding
 
-    Encoding = TableEncoding | tuple[ClassValue, ...] | None
+    Encoding: TypeAlias = TableEncoding | tuple[ClassValue, ...] | None
 
 
 class Encoded(np.ndarray[Any, Any]):

@@ -37,6 +37,7 @@ def test_class_numbers_are_no_labels_where_the_classes_have_names(numbers):
     with pytest.raises(DataError, match=r"y holds numbers, .* give no, yes; of class numbers .* run.classes_\[y\]"):
         run.score(people, y)
     assert run.score(people, run.classes_[y.astype(int)]) == run.score(people)
+    assert data.test_y is not None
     assert run.score(data.test_x[:5], data.test_y[:5]) == run.score(data.test_x[:5], run.classes_[data.test_y[:5]])
 
 

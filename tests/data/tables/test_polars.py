@@ -51,7 +51,7 @@ def test_a_table_is_trained_predicted_and_scored_alike():
 @pytest.mark.parametrize("target", ["price", ["price", "age"]])
 def test_targets_are_learnt_alike(target):
     data = [wl.data.table(frame, target=target, drop=["answer"]) for frame in both()]
-    assert data[0].table == data[1].table and np.array_equal(data[0].train_y, data[1].train_y)
+    assert data[0].table == data[1].table and np.array_equal(np.asarray(data[0].train_y), np.asarray(data[1].train_y))
     run = wl.train("mlp", data[1], QUICK, rung="numpy")
     assert np.array_equal(run.predict(both()[0]), run.predict(both()[1]))
 

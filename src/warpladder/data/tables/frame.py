@@ -20,7 +20,7 @@ from .text import Text
 MISSING, PYTHONS = ("", "?", "na", "n/a", "nan", "null", "<na>"), "None"
 _WITH_UNIT = re.compile(r"[+-]?\d+([.,' ]\d+)* ?([^\d\s.,+-][^\d]{0,11})")
 _NO_CELL = (list, tuple, dict, set, complex, np.ndarray)  # values of data frames that are no cell of a table
-_NO_TEXT = (object.__repr__, object.__str__)  # methods of values whose text is an address
+_NO_TEXT: tuple[Any, Any] = (object.__repr__, object.__str__)  # methods of values whose text is an address
 _MARKS = "[$€£¥]?"
 _DRESSED = re.compile(rf"{_MARKS} ?[+-]?{_MARKS}\d{{1,3}}(\d*|([,.' ]\d{{3}})+)([.,]\d+)? ?[%$€£¥]?")
 
