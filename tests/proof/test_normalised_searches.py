@@ -23,10 +23,12 @@ from warpladder.nets import (
 )
 from warpladder.nets.params import initial, views
 from warpladder.proof import verify
+from warpladder.proof.case_maker import CaseMaker
 from warpladder.proof.normalised.allowance import AT_KINKS, GROWTH, NEAR, STRICT, Allowance
 from warpladder.proof.normalised.format_errors import Excess
 from warpladder.proof.normalised.whole_batches import MANY, MEAN, moved_together
 from warpladder.proof.reference import ReferenceTrainer
+from warpladder.proof.reference_cases import ReferenceStep
 from warpladder.proof.samples import Noise
 from warpladder.trainers.base import State
 
@@ -97,6 +99,16 @@ def test_a_start_that_fails_otherwise_leaves_no_source() -> None:
     allowance, source = Allowance(), Noise(net_of(20, 4), np.uint8, 0)
     allowance.begin_source(False)
     assert not any(allowance.leaves(source, "0.bias does not move") for _ in range(9))
+
+
+def test_a_bias_that_a_normalisation_subtracts_has_slots_of_the_usual_size() -> None:
+    net, config = net_of(20, 4), TrainConfig(batch_size=8, momentum=0.9)
+    maker = CaseMaker(net, config, np.random.default_rng(0))
+    gradient = np.random.default_rng(1).normal(size=net.param_count)
+    views(net, gradient)["1.bias"][...] = 1e-17  # rounding: an update from such a slot would be lost
+    step = ReferenceStep(State(initial(net, 0)), 0, 8, 8, 1.0, 0, gradient)
+    slots = views(net, maker.with_slots(step).state.slots["momentum_buffer"])
+    assert 0.1 < np.sqrt(np.mean(slots["1.bias"] ** 2)) < 10
 
 
 @pytest.mark.nightly

@@ -15,13 +15,12 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..nets.params import views
 from ..trainers.base import State, StepLog, goals
-from .case_maker import drawn_weights
 from .context import GuardedTrainer, ProofContext
 from .history import ReferenceHistory
 from .normalised.whole_batches import rest_of
 from .prediction_checks import check_outputs_of_state
 from .repeat_checks import check_equal
-from .samples import SampleSource
+from .samples import SampleSource, drawn_weights
 
 LEAST_REACH = 4  # steps of a long call, however slow the trainer
 MOST_REACH = 1024

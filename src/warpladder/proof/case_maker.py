@@ -30,7 +30,7 @@ from .patience import Patience
 from .places import Moments, places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep, truth
-from .samples import SampleSource
+from .samples import SampleSource, drawn_weights
 from .suited_samples import REDRAWS, SuitedSamples, TooManyKinks, Unfit
 from .weight_sums import allow, are_few, beyond, weight_sums
 from .witness import RESERVE, Batch, amplified_errors, misfit, misfit_in_coarse
@@ -45,10 +45,8 @@ NORMALISED = 2  # batches drawn there in other formats: whether these errors are
 PATIENCE = 2  # draws in which sums of equal terms must be as near as all others
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
+SLIGHT = 1e-9  # share of all gradients' size up to which a tensor's gradient is only rounding, in fp64
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
-WEIGHT_POWERS = -6.0, 5.0  # powers of two of weights of samples
-EVERY_WEIGHT = 20  # powers of two, up or down, by which all weights of a batch may be scaled
-WEIGHTLESS = 1 / 8  # share of the samples whose weight is 0
 
 
 class NoReferenceStep(Exception):
@@ -329,25 +327,16 @@ class CaseMaker:
         return PROMISE * step.loss / descent if descent > 0 else 0.0
 
     def with_slots(self, step: ReferenceStep) -> ReferenceStep:
-        """Step with random slots in its state, drawn tensor by tensor. A tensor whose gradient is 0 has slots as large
-        as all gradients would give it: a step that zero gradients leave out shows.
+        """Step with random slots in its state, drawn tensor by tensor. A tensor whose gradient is 0, or only rounding,
+        has slots as large as all gradients would give it: a step that zero gradients leave out shows.
         """
         size = float(np.sqrt(np.mean(np.square(step.gradient)))) or 1.0
         out = {name: np.zeros(self.net.param_count, self.precision.element) for name in self.config.optimizer.slots}
         params, gradient = step.params, step.gradient
         for place in param_slices(self.net) if out else ():
             here = slice(place.start, place.stop)
-            seen = gradient[here] if np.any(gradient[here]) else np.full(place.shape, size).ravel()
+            moves = np.abs(gradient[here]).max(initial=0) > SLIGHT * size
+            seen = gradient[here] if moves else np.full(place.shape, size).ravel()
             for name, values in self.config.optimizer.drawn(self.rng, params[here], seen).items():
                 out[name][here] = values
         return replace(step, state=step.state.but(slots=out))
-
-
-def drawn_weights(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Weights (count,) float32 of samples, of many sizes; some are 0, but not the first. A power of two of all of them
-    changes no mean: half of the batches have one other than 1.
-    """
-    power = int(rng.integers(-EVERY_WEIGHT, EVERY_WEIGHT + 1)) * int(rng.integers(2))
-    weights = np.exp2(rng.uniform(*WEIGHT_POWERS, count) + power).astype(np.float32)
-    weights[1:][rng.random(count - 1) < WEIGHTLESS] = 0
-    return weights

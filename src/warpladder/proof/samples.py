@@ -11,6 +11,9 @@ from ..data.dataset import Dataset, pixels
 from ..nets import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, Net
 from ..nets.params import param_slices
 
+WEIGHT_POWERS = -6.0, 5.0  # powers of two of weights of samples
+EVERY_WEIGHT = 20  # powers of two, up or down, by which all weights of a batch may be scaled
+WEIGHTLESS = 1 / 8  # share of the samples whose weight is 0
 BETWEEN = 0.25  # share of binary targets that are soft
 SMALL, POWERS = 0.25, (10, 17)  # share of floats that are small, and powers of two by which they are
 TIES = 0.25  # share of targets that are 0
@@ -173,3 +176,13 @@ def tied_start(
     if loss.weight is not None:  # some may be 0
         return out, sources
     return out, [TiedLabels(source, tied) for source in sources]
+
+
+def drawn_weights(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Weights (count,) float32 of samples, of many sizes; some are 0, but not the first. A power of two of all of them
+    changes no mean: half of the batches have one other than 1.
+    """
+    power = int(rng.integers(-EVERY_WEIGHT, EVERY_WEIGHT + 1)) * int(rng.integers(2))
+    weights = np.exp2(rng.uniform(*WEIGHT_POWERS, count) + power).astype(np.float32)
+    weights[1:][rng.random(count - 1) < WEIGHTLESS] = 0
+    return weights
