@@ -53,7 +53,7 @@ def test_the_last_of_many_classes_that_tie_is_caught_in_batches_of_one() -> None
     assert verdict.judged and not verdict.passed, verdict.reason
 
 
-@pytest.mark.slow
+@pytest.mark.pairs
 @pytest.mark.parametrize("planted", [pytest.param(each, id=str(each)) for each in PLANTED])
 @pytest.mark.parametrize("batch", [1, 13, 40, None], ids=["1", "13", "40", "full"])
 def test_faults_are_caught_at_other_batches(planted: PlantedKernel, batch: int | None) -> None:

@@ -131,7 +131,7 @@ def test_labels_of_two_classes_are_targets_of_one_output() -> None:
     run = wl.train(net, data, wl.TrainConfig(epochs=300, batch_size=None, learning_rate=1.0), rung="numpy")
     assert run.predict([[0.0], [3.0]]).tolist() == ["a", "b"] == run.classes_.tolist()
     assert run.predict_proba([[3.0]])[0, 0] > 0.5 and run.score([[0.0], [3.0]], ["a", "b"]) == 1
-    assert run.score([[0.0], [3.0]], [1, 0]) == 0 and run.fit_to(data).outputs == 1
+    assert run.score([[0.0], [3.0]], ["b", "a"]) == 0 and run.fit_to(data).outputs == 1
     with pytest.raises(DataError, match="'c'"):
         run.score([[0.0], [3.0]], ["a", "c"])
     numbers = wl.data.arrays([[0.0], [3.0]], [0, 1], [[0.0]], [0])

@@ -93,7 +93,7 @@ def _check_update(context: ProofContext, trainer: GuardedTrainer, wanted: Refere
     bounds = step_bounds(net, wanted.size, context.cases.precision, config)
     update_scales, slot_scales = wanted.error_scales(config, bounds, net)
     slack = None
-    if config.learning_rate < LEAST_RATE:
+    if wanted.rate(config) < LEAST_RATE:
         lost = _storage_error(context, before, params, config.optimizer.stores)
         if wanted.rate(config) < np.finfo(context.element).tiny:  # which is 0 in many programs
             lost = lost + np.abs(params - before)
