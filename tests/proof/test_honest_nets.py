@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hunt_refusals import drawn
 
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
@@ -144,6 +145,15 @@ def test_a_rate_below_the_smallest_float_changes_nothing() -> None:
         config = TrainConfig(batch_size=3, optimizer=optimizer, schedule=StepDecay(every=0.5, gamma=0.5), epochs=29)
         verdict = verify(find("numpy").build, net, config, seed=52, reach=4)
         assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("number", [394159, 394163])
+def test_an_update_is_judged_by_the_rate_of_its_step(number: int) -> None:
+    """Drawn nets whose first rate is large and whose step's is small: the format loses a part of such an update."""
+    draw = drawn(number, {"native": 4})
+    assert draw is not None
+    verdict = draw.verdict()
+    assert verdict.passed, verdict.reason
 
 
 @pytest.mark.parametrize("loss", [MSELoss(), HuberLoss(0.5)], ids=str)

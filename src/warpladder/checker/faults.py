@@ -132,6 +132,8 @@ class Outcome:
     stopped: bool = False
 
 
+_ALLOCATE = "allocate it with cudaMalloc before the launch, and read the error that the call returns."
+
 #: Remedies of faults of whole programs that have the kind of another fault, by a part of the message.
 _HINTS_OF_PROGRAMS = {
     " of a local variable that is no more: ": "a local variable ends with its thread or its function: keep what others "
@@ -145,9 +147,8 @@ _HINTS_OF_PROGRAMS = {
     " it still has no value, ": "the target stands first: cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice).",
     " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
     "be copied too: store the address that cudaMalloc gave, not the host's.",
-    "a null pointer, at ": "allocate it with cudaMalloc before the launch, and read the error that the call returns.",
-    " is not its own: the pointer is null": "allocate it with cudaMalloc before the launch, and read the error that "
-    "the call returns.",
+    "a null pointer, at ": _ALLOCATE,
+    " is not its own: the pointer is null": _ALLOCATE,
     " of shared memory, of which the launch has none": "give the bytes of extern __shared__ as the third number of "
     "<<< >>>.",
     " is filtered linearly and ": "read it as cudaReadModeNormalizedFloat, or filter it by cudaFilterModePoint.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -65,6 +66,7 @@ def normalising(net: nets.Net) -> list[int]:
     return [i for i, layer in enumerate(net.layers) if layer.normalizes]
 
 
+@lru_cache(maxsize=256)
 def cancelled_biases(net: nets.Net) -> frozenset[str]:
     """Names of the biases that a later normalisation subtracts again: their gradient is only rounding errors."""
     biased = [i for i, layer in enumerate(net.layers) if "bias" in layer.param_shapes(net.shapes[i])]
