@@ -20,10 +20,12 @@ from ..data.order import Order
 from ..machine.precision import Precision, named
 from ..nets import BCEWithLogitsLoss, Conv2d, CrossEntropyLoss, ElementLoss, Layer, Linear, Net
 from ..nets.params import views
+from ..ops.engine.base import Op
 from ..ops.linear.array import ArrayLinear
 from ..ops.tables.array import TABLE
 from ..ops.tables.reference import with_references
 from ..trainers.base import State
+from ..trainers.layerwise import Batch as BoundBatch
 from ..trainers.layerwise import LayerwiseTrainer
 from .bias_sums import BiasSums
 from .bounds import loss_bound, step_bounds, update_bounds
@@ -35,7 +37,10 @@ from .verdict import distance
 
 HALVES = 2.0**-22  # unit roundoff of a factor that two halves hold
 RESERVE = 3.0  # times that the witness's error must fit into each bound
-NEARBY = 3  # witnesses with other roundings of the parameters
+NEARBY = 3  # witnesses with other roundings of the parameters, or of the gradients
+#: Most samples of a batch that other roundings of its gradients try: where one sample's terms cancel, the other samples
+#: of a larger batch have the larger gradients. And times that the errors of these witnesses must fit into each bound.
+FEW_SAMPLES, NEARBY_RESERVE = 16, 2.0
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
 COARSE_RESERVE = 2.0
 #: RESERVE of a gradient whose errors of the format are counted: its tolerance is at least SIGMAS of them.
@@ -135,6 +140,40 @@ class Witness(LayerwiseTrainer):
         self.passed += n
 
 
+class OffByOne(Op):
+    """Op of a layer with weights whose dy is off by one unit in the last place, each number up or down at random."""
+
+    def __init__(self, op: Op, random: np.random.Generator) -> None:
+        super().__init__(op.layer, op.buffers)
+        self.op, self.random = op, random
+
+    def forward(self, n: int) -> None:
+        self.op.forward(n)
+
+    def backward(self, n: int) -> None:
+        dy = self.buffers.dy[:n]
+        towards = self.random.choice(np.array([-np.inf, np.inf], dy.dtype), dy.shape)
+        np.nextafter(dy, towards, out=dy, where=dy != 0)
+        self.op.backward(n)
+
+
+class OtherwiseRounded(Witness):
+    """Witness with other roundings of the gradients, by `seed`; its forward pass is a Witness's, so no ReLU's sign or
+    pool's maximum is another one. A sum that cancels shows in it, though one program's roundings of it may cancel too.
+    """
+
+    def __init__(self, net: Net, params: np.ndarray, precision: Precision, places: Places | None, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        super().__init__(net, params, precision, places=places)
+
+    def _bind(self, capacity: int, train: bool) -> BoundBatch:
+        bound = super()._bind(capacity, train)
+        if train:
+            changed = {i: OffByOne(op, self.random) for i, op in bound.ops if isinstance(op.layer, Linear | Conv2d)}
+            bound.ops = [(i, changed.get(i, op)) for i, op in bound.ops]
+        return bound
+
+
 def _tried(witness: Witness, dataset: Dataset) -> tuple[float, np.ndarray]:
     """Loss and gradient (param_count,) that a witness finds for a whole data set."""
     witness.load(dataset)
@@ -168,6 +207,11 @@ def misfit(
         loss, gradient = _tried(Witness(net, step.state.params, precision, places=places, linear=linear), dataset)
         found.append(gradient)
         beyond = beyond or _beyond(net, step, loss, found[-1], COUNTED_RESERVE, precision, updates)
+    if not net.normalizes and updates and not beyond and step.size <= FEW_SAMPLES:
+        for seed in range(NEARBY):
+            loss, gradient = _tried(OtherwiseRounded(net, step.state.params, precision, places, seed), dataset)
+            found.append(gradient)
+            beyond = beyond or _beyond(net, step, loss, gradient, NEARBY_RESERVE, precision, updates)
     if net.normalizes and updates and not beyond:  # a small batch's terms cancel, and one program's errors may too
         for witness in nearby(net, step.state, precision, places):
             loss, gradient = _tried(witness, dataset)
