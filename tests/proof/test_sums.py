@@ -22,7 +22,9 @@ from warpladder.proof import bias_sums, case_maker, verify
 from warpladder.proof.bias_sums import BiasSums, in_a_row
 from warpladder.proof.bounds import of_probabilities
 from warpladder.proof.reference import ReferenceTrainer
+from warpladder.proof.reference_cases import ReferenceStep
 from warpladder.proof.samples import Noise
+from warpladder.proof.witness import SETTINGS, Witness, misfit
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
@@ -207,3 +209,23 @@ def test_a_full_batch_of_bytes_of_one_number_has_equal_terms_of_weights(
     for op in (AddsOneByOne, LeavesOneOut):
         verdict = verify(partial(adding, op), net, TrainConfig(batch_size=None), seed=seed, reach=2)
         assert verdict.judged and verdict.passed is (op is AddsOneByOne), verdict.reason
+
+
+@pytest.mark.parametrize(("apart", "fits"), [(2.0**-10, False), (1.0, True)])
+def test_one_samples_terms_that_cancel_without_an_error(apart: float, fits: bool) -> None:
+    """A gradient through two weights that are nearly equal: plain code has no error in it, other roundings have."""
+    net = Net("bottleneck", (1,), (Linear(out_features=1), Linear(out_features=2)), CrossEntropyLoss())
+    params = np.array([1.0, 0.0, 1.0, 1.0 + apart, 0.0, 0.0])
+    x, y = np.ones((1, 1), np.float32), np.zeros(1, np.int32)
+    reference = ReferenceTrainer(net, SETTINGS, State(params))
+    results = reference.gradients(x.astype(np.float64), y)
+    step = ReferenceStep(State(params.astype(np.float32)), 0, 1, 1, *results)
+    found = Witness(net, step.state.params)
+    alone = data.Dataset("one", x, y, x, y)
+    found.load(alone)
+    found.run(Order(0, 0, 1, shuffle=False), 0, 1)
+    off = np.abs(found.state().slots["momentum_buffer"] - step.gradient)
+    assert off.max() < 2e-7 * np.abs(step.gradient).max(), "plain code is exact enough for every bound"
+    reason, gradients = misfit(net, alone, step, named("fp32"), None)
+    assert (reason == "") is fits, reason
+    assert len(gradients) > 1
