@@ -126,14 +126,41 @@ def test_a_stopped_run_goes_on_in_the_same_bits(tmp_path: Path) -> None:
 
 def test_early_stopping_gives_the_statistics_of_the_best_epoch(tmp_path: Path) -> None:
     """Weights and running statistics are those of the epoch that a run of as many epochs ends with."""
-    config = CONFIG.but(epochs=6, learning_rate=0.5, early_stopping=5)
+    config = CONFIG.but(epochs=6, learning_rate=0.5, clip_norm=None, early_stopping=5)
     path = tmp_path / "run.safetensors"
     run = wl.train(NET, data(), config, rung="numpy", checkpoint=path)
     best = run.best_epoch
     assert best is not None
     short = wl.train(NET, data(), config.but(epochs=best, early_stopping=None), rung="numpy")
+    assert best < len(run.history), "this run shows nothing"
     for each in (run, wl.load(path)):
         assert all(np.array_equal(each.params[name], array) for name, array in short.params.items())
+        counts = {int(array) for name, array in each.state_dict().items() if "num_batches" in name}
+        assert counts == {int(short.state_dict()["1.num_batches_tracked"])} == {3 * best}
+
+
+def test_early_stopping_ends_with_what_pytorch_holds_after_the_best_epoch() -> None:
+    """A loop of PyTorch's in float64 that copies its `state_dict` after each epoch with a lower validation loss."""
+    torch = pytest.importorskip("torch")
+    config, rung = CONFIG.but(epochs=6, learning_rate=0.5, clip_norm=None, early_stopping=5), "numpy:precision=fp64"
+    run = wl.train(NET, data(), config, rung=rung)
+    module = wl.to_torch(wl.train(NET, data(), config.but(epochs=0), rung=rung))
+    optimizer, lowest, best = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9), np.inf, {}
+    x, y = torch.tensor(data().train_x).double(), torch.tensor(data().train_y).long()
+    for epoch in range(len(run.history)):
+        for rows in torch.from_numpy(Order(config.seed, epoch, N).indices(0, N)).split(5):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(module.train()(x[rows]), y[rows]).backward()
+            optimizer.step()
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(module.eval()(x[3:7]), y[3:7]).item()
+        if loss < lowest:
+            lowest, best = loss, {name: array.numpy().copy() for name, array in module.state_dict().items()}
+    found = wl.to_torch(run).state_dict()
+    assert list(found) == list(best) and run.best_epoch != len(run.history)
+    for name, array in best.items():
+        assert found[name].numpy().dtype == array.dtype
+        assert np.abs(found[name].numpy() - array).max() <= 1e-12, name
 
 
 def test_models_go_to_pytorch_and_back() -> None:

@@ -172,7 +172,17 @@ class Checkpoint:
     @property
     def made(self) -> int:
         """Number of optimizer updates so far, with those before the run."""
-        return self.updates + (self.epoch * self.config.steps(self.data.samples) if self.epoch else 0) + self.step
+        return self._until(self.epoch) + self.step
+
+    @property
+    def made_params(self) -> int:
+        """Number of updates that made `params`: early stopping goes back to those of the best epoch."""
+        best = self.best_epoch if self.last is not None else None
+        return self.made if best is None else self._until(best)
+
+    def _until(self, epoch: int) -> int:
+        """Number of updates to the end of an epoch; 0 is the start of the run."""
+        return self.updates + (epoch * self.config.steps(self.data.samples) if epoch else 0)
 
 
 def best_epoch(history: Sequence[EpochLog]) -> int | None:

@@ -120,12 +120,12 @@ def of_weights(net: Net, arrays: Mapping[str, np.ndarray], data: DataMark) -> Ch
 
 
 def with_counts(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
-    """Copies of a checkpoint's weights by name, with the number of updates as each normalisation's count of batches."""
+    """Copies of a checkpoint's weights by name, with each normalisation's count of the batches that made them."""
     out: dict[str, np.ndarray] = {}
     for name, array in checkpoint.params.items():
         out[name] = array.copy()
         if name.endswith(".running_var"):
-            out[name.rpartition(".")[0] + COUNT] = np.array(checkpoint.made, np.int64)
+            out[name.rpartition(".")[0] + COUNT] = np.array(checkpoint.made_params, np.int64)
     return out
 
 

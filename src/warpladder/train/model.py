@@ -241,7 +241,7 @@ class Model:
     def state_dict(self) -> dict[str, np.ndarray]:
         """Weights for a PyTorch net: copies with the names of the equal `torch.nn.Sequential`, in its order.
 
-        A normalisation's `num_batches_tracked` is the number of updates.
+        A normalisation's `num_batches_tracked` is the number of updates that made these weights.
 
         Examples
         --------
