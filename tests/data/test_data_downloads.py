@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -171,3 +172,52 @@ def test_cifar_100_is_no_cifar_10(tmp_path):
     (tmp_path / "cifar-100-binary" / "train.bin").write_bytes(bytes(3074 * 2))
     with pytest.raises(DataError, match="cifar-100-binary lies there: that is CIFAR-100"):
         load("cifar10", data_dir=tmp_path)
+
+
+def packed(folder, name, entry):
+    """Tar archive, gzipped, with one file, whose first entry tells what it holds."""
+    with tarfile.open(folder / name, "w:gz") as made:
+        made.addfile(tarfile.TarInfo(entry))
+    return folder / name
+
+
+ARCHIVES = {
+    "cifar-100-binary.tar.gz": ("cifar-100-binary/train.bin", "is CIFAR-100, which is no set here: unpack its binary version"),
+    "download.tgz": ("cifar-100-python/meta", "is CIFAR-100, which is no set here"),
+    "cifar-10-python.tar.gz": ("cifar-10-batches-py/data_batch_1", "is the Python version of cifar10, pickles"),
+    "cifar-10-binary.tar.gz": ("cifar-10-batches-bin/data_batch_1.bin", "is cifar10: --data cifar10 --data-dir FOLDER"),
+    "mine.tar.gz": ("mine/a.png", "looks like a tar archive (unpack it first)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_archive_given_as_a_data_set_is_named_by_its_content(name, tmp_path):
+    entry, words = ARCHIVES[name]
+    path = packed(tmp_path, name, entry)
+    with pytest.raises(DataError, match=re.escape(f"{path}: {words}")):
+        load(str(path))
+
+
+@pytest.mark.parametrize("name", ["cifar-100-binary.tar.gz", "cifar-100-python.tar.gz"])
+def test_cifar_100_is_named_where_a_folder_of_images_is_wanted(name, tmp_path):
+    packed(tmp_path, name, ARCHIVES["cifar-100-binary.tar.gz"][0])
+    with pytest.raises(DataError, match=rf"{tmp_path}: {re.escape(name)} is CIFAR-100, which is no set here"):
+        load(str(tmp_path))
+    with pytest.raises(DataError, match=rf"holds no cifar10: .*{re.escape(name)} lies there: that is CIFAR-100"):
+        load("cifar10", data_dir=tmp_path)
+    with pytest.raises(DataError, match="there is no data set 'cifar100', for that is CIFAR-100"):
+        load("cifar100")
+
+
+def test_the_file_of_the_documentation_reads_cifar_100(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    (tmp_path / "cifar100.py").write_text(page.partition("### CIFAR-100")[2].split("```")[1].removeprefix("python"))
+    rng = np.random.default_rng(0)
+    records = {name: rng.integers(0, 100, (count, 3074), np.uint8) for name, count in (("train", 9), ("test", 4))}
+    for name, rows in records.items():
+        rows[:, 1] = 50 + np.arange(len(rows)) % 3
+        rows.tofile(tmp_path / f"{name}.bin")
+    data = load(str(tmp_path / "cifar100.py"), data_dir=tmp_path)
+    assert data.train_x.shape == (9, 3, 32, 32) and (data.train_x.reshape(9, -1) == records["train"][:, 2:]).all()
+    fine = np.array(data.class_names or range(100))
+    assert (fine[data.test_y] == records["test"][:, 1]).all()

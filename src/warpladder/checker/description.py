@@ -14,6 +14,7 @@ from typing import Any
 
 from ..device.expressions import Number
 from ..errors import ConfigError
+from ..files.whole import read_whole
 
 Expression = str | Number
 
@@ -119,7 +120,9 @@ def _split(text: str) -> list[str]:
 def read(path: Path) -> Description:
     """Description in a TOML file. Raises `ConfigError` for a missing, unknown or unreadable entry."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_whole(path).decode())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is no TOML: {error}") from None
     except UnicodeDecodeError:

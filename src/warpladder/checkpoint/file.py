@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import CheckpointError
 from ..files.atomic import write_atomically
-from ..files.whole import read_whole
+from ..files.whole import NotTheFile, read_whole
 from .codec import decode, encode
 from .content import Checkpoint
 
@@ -33,6 +33,8 @@ def read(path: str | os.PathLike[str]) -> bytes:
         return read_whole(path)
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {os.fspath(path)!r}") from None
+    except NotTheFile as error:
+        raise CheckpointError(f"{os.fspath(path)!r} {error.strerror}") from None
     except OSError as error:
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:  # a name with a NUL in it; a file larger than memory

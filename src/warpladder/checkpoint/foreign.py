@@ -14,7 +14,6 @@ ARRAYS = "give their arrays by name to wl.train(weights=...) or wl.Model.from_st
 #: Pairs (first bytes, kind of file and remedy); the first match is used.
 _SIGNATURES = (
     (b"\x89HDF\r\n\x1a\n", f"is an HDF5 file, as Keras writes: {ARRAYS}"),
-    (b"version https://git-lfs", "is a Git LFS pointer, not the file itself: run git lfs pull"),
     (b"\x93NUMPY", f"is a NumPy .npy file with a single array: {ARRAYS}"),
     (b"GGUF", "is a GGUF file of a language model, whose nets are not trained here"),
     (b"\x1f\x8b", "is gzip data: unpack it first"),

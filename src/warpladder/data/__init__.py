@@ -99,12 +99,17 @@ def load(
             near = f": did you mean the file, ./{name}.py?"
         if os.path.isfile(name):
             with opened(Path(name)) as reader:
-                kind = looks_like(reader.peek(300))
+                kind = looks_like(head := reader.peek(300))
+            first = head[:100].partition(b"\0")[0].decode("utf-8", "replace")  # entry of a tar archive
+            if clause := cifar10.known(first if kind == "a tar archive" else Path(name).name):
+                raise DataError(f"{name}: {clause}")
             raise DataError(
                 f"{name}: looks like {kind}{' (unpack it first)' * kind.startswith('a tar')}; the file of a data set "
                 "ends in .csv, .tsv, .txt (tables, gzipped or not), .npz or .py, and images are a folder with one for "
                 "each class"
             )
+        if clause := cifar10.known(str(name)):
+            near = f", for that {clause}" if "100" in clause else near
         raise DataError(f"there is no data set {shown(name)}{near}; there are {', '.join(NAMES)}")
     if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
         raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shown(shape)}")

@@ -53,8 +53,9 @@ def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tup
                     return
     except (tarfile.TarError, EOFError) as error:
         kind = looks_like(head)
-        what = "damaged or cut off" if kind == "a tar archive" else f"no tar archive, it looks like {kind}"
-        reader.fail(f"is {what} ({error}): fetch the file again")
+        is_tar = kind == "a tar archive"
+        what = f"is damaged or cut off ({error})" if is_tar else f"is no tar archive, it looks like {kind}"
+        reader.fail(f"{what}: fetch the file again")
     reader.fail(f"does not hold {', '.join(sorted(left))}")
 
 

@@ -27,6 +27,8 @@ TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = "test_batch.bin"
 ARCHIVE = "cifar-10-binary.tar.gz"
 PICKLED = ("cifar-10-python.tar.gz", "cifar-10-batches-py")
+#: What CIFAR-100 is, in messages.
+HUNDRED = "CIFAR-100, which is no set here: unpack its binary version, and read it by a file as in docs/data.md"
 _MOST = 2**28  # bytes of one batch; the published ones have 30,730,000
 
 # The set's own server, the last address, has been throttled to some 50 kB/s since June 2026.
@@ -49,9 +51,8 @@ def load(request: Request) -> Dataset:
         if request.explicit:
             pickled = next((p for f in FOLDERS for n in PICKLED if (p := request.root / f / n).exists()), None)
             hint = f"; {pickled} is the Python version, a pickle, which is never loaded" if pickled else ""
-            folders = [request.root / name for name in ("cifar-100-binary", ".")]
-            if hundred := next((folder for folder in folders if (folder / "train.bin").exists()), None):
-                hint += f"; {hundred.name} lies there: that is CIFAR-100, another set"
+            if hundred := hundred_in(request.root):
+                hint += f"; {hundred.name} lies there: that is {HUNDRED}"
             elif not pickled:
                 hint = archives(request.root)
             wanted = f"{ARCHIVE} or data_batch_1.bin to data_batch_5.bin and {TEST}"
@@ -113,11 +114,34 @@ def parse_batch(content: bytes | bytearray | memoryview, name: str) -> np.ndarra
 def _wrong_size(content: bytes | bytearray | memoryview) -> str:
     size = len(content)
     if size % (RECORD + 1) == 0:
-        return f"{size:,} bytes are whole records of 3,074: this is CIFAR-100, CIFAR-10 has records of 3,073"
+        return f"{size:,} bytes are whole records of 3,074: this is {HUNDRED}"
     words = looks_like(bytes(content[:300]))
     if not words.startswith("unknown"):
         return f"looks like {words} where a CIFAR-10 batch (cifar-10-binary.tar.gz) is wanted"
     return f"{size:,} bytes are not whole records of 3,073: it is cut off or no CIFAR-10 batch, fetch it again"
+
+
+def known(name: str) -> str:
+    """Clause on a file or folder whose name is that of this set or of CIFAR-100, and what to do; "" for other names."""
+    lower = name.lower()
+    if lower.startswith(("cifar-100", "cifar100")):
+        return f"is {HUNDRED}"
+    if not lower.startswith(("cifar-10", "cifar10")):
+        return ""
+    return (
+        "is the Python version of cifar10, pickles, which are never loaded: --data cifar10 fetches the binary one"
+        if "-py" in lower
+        else f"is cifar10: --data cifar10 --data-dir FOLDER takes the folder with {ARCHIVE} or its unpacked files"
+    )
+
+
+def hundred_in(folder: Path) -> Path | None:
+    """CIFAR-100's folder or archive: this folder, or one that lies in it; None without one."""
+    try:
+        found = [*sorted(folder.iterdir()), folder]
+    except OSError:
+        return None
+    return next((each for each in found if "CIFAR-100" in known(each.name) or (each / "train.bin").is_file()), None)
 
 
 def at_hand(root: Path) -> list[Path] | None:

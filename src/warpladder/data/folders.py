@@ -16,6 +16,7 @@ from . import cifar10, mnist
 from .arrays import arrays
 from .dataset import Dataset
 from .local import archives
+from .sniff import other_kind
 from .subset import stratified
 from .tables.load import is_table
 
@@ -104,6 +105,8 @@ def other_set(folder: Path) -> str:
         )
     if pickled := next((each for each in cifar10.PICKLED if (folder / each).exists()), ""):
         return f"holds {pickled}, a pickle, which is never loaded: --data cifar10 fetches the binary version"
+    if hundred := cifar10.hundred_in(folder):
+        return f"{'' if hundred == folder else f'{hundred.name} '}is {cifar10.HUNDRED}"
     if arrays := sorted(each for each in folder.iterdir() if each.suffix.lower() == ".npz"):
         return f"holds {_listed(arrays)}: --data {quote(str(arrays[0]))}, in Python wl.data.load({str(arrays[0])!r})"
     if tables := sorted(each for each in folder.iterdir() if is_table(each.name) and each.is_file()):
@@ -128,7 +131,10 @@ def _image(path: Path) -> np.ndarray:
             grey = file.mode in ("1", "L", "I;16", "LA")
             pixels = np.asarray(file.convert("L" if grey else "RGB"), np.uint8)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path}: is no image that can be read ({' '.join(str(error).split()):.100})") from None
+        kind = other_kind(path)
+        is_known = kind and not kind.endswith(" image")
+        why = f"it looks like {kind}" if is_known else f"{' '.join(str(error).split()):.100}"
+        raise DataError(f"{path}: is no image that can be read: {why}") from None
     return pixels[np.newaxis] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ..errors import DataError
 from ..errors.arguments import listed
 from .arrays import arrays
 from .dataset import Dataset
+from .reader import opened
+from .sniff import looks_like
 
 _PARTS = ("train", "test", "valid")
 
@@ -61,11 +64,15 @@ def read_samples(path: str | os.PathLike[str]) -> np.ndarray:
 def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Arrays of an .npz file by their names in lower case; that of an .npy file as "x"."""
     name = os.fspath(path)
+    with opened(Path(path)) as reader:
+        kind = "gzip data (unpack it first)" if reader.gzipped else looks_like(reader.peek(300))
+    if not kind.startswith(("a zip archive", "a NumPy array file")):
+        raise DataError(f"{name}: looks like {kind} where NumPy's arrays are wanted")
     try:
-        opened = np.load(name, allow_pickle=False)
-        if isinstance(opened, np.ndarray):
-            return {"x": opened}
-        with opened as file:
+        loaded = np.load(name, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"x": loaded}
+        with loaded as file:
             return {key.lower(): file[key] for key in file.files}
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         what = "it is cut off, damaged or something else: make it once more"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+_ARRAY = "a NumPy array file"
 #: Pairs (first bytes, kind of file); the first match is used.
 _SIGNATURES = (
     (b"\x1f\x8b", "gzip data (compressed twice?)"),
@@ -16,7 +19,7 @@ _SIGNATURES = (
     (b"BZh", "bzip2 data (unpack it first)"),
     (b"\xfd7zXZ\x00", "xz data (unpack it first)"),
     (b"\x28\xb5\x2f\xfd", "zstd data (unpack it first)"),
-    (b"\x93NUMPY", "a NumPy array file"),
+    (b"\x93NUMPY", _ARRAY),
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"%PDF", "a PDF document"),
@@ -28,6 +31,13 @@ _SIGNATURES = (
 )
 _SHEETS = (b"[Content_Types].xml", b"_rels/.rels", b"xl/", b"opendocument.spreadsheet")
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+def other_kind(path: Path) -> str:
+    """Kind of a file that could not be read as what it should be, by its first bytes; "" if they do not tell it."""
+    with open(path, "rb") as file:
+        kind = looks_like(file.read(300))
+    return "" if kind.startswith(("unknown", _ARRAY)) else kind
 
 
 def looks_like(head: bytes) -> str:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ..errors import WarpladderError
+from .whole import read_whole
 
 Result = TypeVar("Result")
 
@@ -29,7 +30,7 @@ def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> Modu
     """
     name = os.fspath(path)
     try:
-        content = Path(path).expanduser().read_bytes()
+        content = read_whole(Path(path).expanduser())
         at = Path(path).expanduser().resolve()
     except OSError as trouble:
         raise error(f"{name}: {trouble.strerror or trouble}") from None

@@ -1,4 +1,4 @@
-"""Reader of whole files, which no device can make endless."""
+"""Reader of whole files: no device can make it endless, and what stands in a file's place is named."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ import os
 import stat
 from pathlib import Path
 
+#: First bytes of the text that git keeps in place of a large file.
+POINTER = b"version https://git-lfs"
+
+
+class NotTheFile(OSError):
+    """Something else than a file: a device, or text that git keeps in its place."""
+
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file or pipe. Raises `OSError` if it cannot be read, or is a device: /dev/zero has no end."""
+    """Bytes of a file or pipe. Raises `OSError` if it cannot be read, `NotTheFile` for a device, as /dev/zero, which
+    has no end, and for a pointer of Git LFS.
+    """
     mode = os.stat(path).st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        raise OSError(errno.ENODEV, "is a device, where a file is wanted", os.fspath(path))
-    return Path(path).read_bytes()
+        raise NotTheFile(errno.ENODEV, "is a device, where a file is wanted", os.fspath(path))
+    content = Path(path).read_bytes()
+    if content.startswith(POINTER):
+        raise NotTheFile(errno.ENODATA, "is a Git LFS pointer, not the file itself: run git lfs pull", os.fspath(path))
+    return content

@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import ArgumentError, NetError
 from ..errors.arguments import called_by_name, meant, shown, wanted_path
 from ..files.python import call, run_file
+from ..files.whole import read_whole
 from . import RESIDUAL_PARTS, ZOO, Layer, Loss, Net, Residual, Shape, is_named
 from .describe import loss_of
 from .torch_module import net_of_module
@@ -79,7 +80,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
 def _from_toml(path: str | os.PathLike[str], in_shape: Shape | None) -> Net:
     name = os.fspath(path)
     try:
-        table = tomllib.loads(Path(path).expanduser().read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
+        table = tomllib.loads(read_whole(Path(path).expanduser()).decode("utf-8-sig").replace("\r\n", "\n"))
     except OSError as error:
         raise NetError(f"{name}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..device.emulator.rewrite import bare
 from ..device.nearby import nearby
 from ..errors import ConfigError, KernelError
-from ..files.whole import read_whole
+from ..files.whole import NotTheFile, read_whole
 
 _INCLUDE = re.compile(r'^(?P<before>[ \t]*#[ \t]*include[ \t]*)(?P<quote>[<"])(?P<name>[^>"\n]+)[>"]', re.MULTILINE)
 #: Suffixes of source files.
@@ -164,6 +164,8 @@ def read(path: Path) -> str:
         raise ConfigError(f"{path} is a folder; name the .cu files of the program") from None
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}") from None
+    except NotTheFile as error:
+        raise ConfigError(f"{path} {error.strerror}") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     if b"\0" in content:

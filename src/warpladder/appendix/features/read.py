@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.sniff import other_kind
 from ...errors import DataError
 from ...files.npy import map_npy
 from .extraction import PARTS
@@ -122,9 +123,9 @@ def _safetensors(path: Path) -> FeatureFile:
         raise
     except SafetensorError as error:
         reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")
-        raise DataError(
-            f"{path}: is not a whole file of features ({reason:.80}): it is truncated, damaged or something else"
-        ) from None
+        kind = other_kind(path)
+        why = f": it looks like {kind}" if kind else f" ({reason:.80}): it is truncated, damaged or something else"
+        raise DataError(f"{path}: is not a whole file of features{why}") from None
     except ValueError:
         raise DataError(f"{path}: is damaged: its description cannot be read") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -146,7 +147,9 @@ def _array(path: Path) -> np.ndarray:
     try:
         return map_npy(path)
     except ValueError as error:
-        raise DataError(f"{path}: cannot be read as a .npy file: {' '.join(str(error).split())}") from None
+        kind = other_kind(path)
+        why = f"it looks like {kind}" if kind else " ".join(str(error).split())
+        raise DataError(f"{path}: cannot be read as a .npy file: {why}") from None
 
 
 def _checked(file: FeatureFile) -> FeatureFile:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...errors import ConfigError, ResultsError, WarpladderError
 from ...errors.arguments import shown
+from ...files.whole import read_whole
 from ...nets import named
 from ...results.reader import DIRECTION, read
 from .experiments import Experiment, TrainingTask
@@ -120,7 +121,7 @@ def definition(name: str, *, quick: bool = False) -> Definition:
     if path.stem in NAMES:
         raise ConfigError(f"{name}: a report called {path.stem} comes with warpladder: give the file another name")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_whole(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{name}: {reason}") from None
