@@ -86,6 +86,8 @@ class Trajectory:
     every EVERY-th step, and used until the next one. It is computed in every step of large logits, in the first steps,
     and where a tensor's gradient grows: a unit that leaves saturation may move more in one step than in all others.
 
+    spreads : for each step, root of the sum of squares of the gradient's products with the distance from the truth: the
+        loss's difference if their signs are random. A single twin's may happen to cancel.
     losses : one for each step; end : parameters after the last step.
     least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
     program : for a witness, an honest program of a coarser format at `start`.
@@ -106,6 +108,7 @@ class Trajectory:
             twin.errors = errors
         self.is_witness = program is not None
         self.losses: list[float] = []
+        self.spreads: list[float] = []
         self.sizes: list[dict[str, float]] = []
         self.farthest: dict[str, float] = {}
         self.ahead, self.updates = 0.0, list[np.ndarray]()
@@ -174,8 +177,9 @@ class Trajectory:
         self.farthest = {name: max(far, self.farthest.get(name, 0.0)) for name, far in off.items()}
 
     def losses_off(self, other: Trajectory) -> np.ndarray:
-        """Largest difference (steps,) of another trajectory's losses up to each step."""
-        return np.asarray(np.maximum.accumulate(np.abs(np.subtract(other.losses, self.losses))))
+        """Largest difference (steps,) of another trajectory's losses up to each step, at least its spread."""
+        off = np.abs(np.subtract(other.losses, self.losses))
+        return np.asarray(np.maximum.accumulate(np.maximum(off, other.spreads) if other.spreads else off))
 
     def near(self, batch: StepSamples, true: tuple[float, np.ndarray], is_fresh: bool) -> tuple[float, np.ndarray]:
         """Loss and gradient (param_count,) of a twin, from the true ones of the same step. is_fresh : True if their
@@ -259,6 +263,8 @@ def train(
             if not precision.coarse:
                 crossing, slight = _cross(true, crossing, samples, found, (rates[done], least), kinks)
             for twin in twins:
+                if not precision.coarse:
+                    twin.spreads.append(float(np.linalg.norm(found[1] * (twin.end - true.end))))
                 loss, gradient = twin.near(samples, found, is_fresh)
                 twin.step(loss, gradient if slight is None or twin.is_witness else gradient + slight, rates[done])
             if not precision.coarse and is_fresh:
