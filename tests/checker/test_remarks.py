@@ -53,6 +53,16 @@ def test_values_in_shared_memory_that_no_thread_reads(run: Run) -> None:
 
 
 @emulated
+@pytest.mark.parametrize(("kernel", "outputs"), [("in_registers", 1), ("ranks", 50), ("running", 50)])
+def test_values_that_a_thread_keeps_elsewhere_or_beyond_the_data_are_not_lost(
+    run: Run, kernel: str, outputs: int
+) -> None:
+    name = "out" if outputs == 1 else "y"
+    code, found = run(kernel, 64, "x=50", f"{name}={outputs}:uninitialised", "n=50")
+    assert (code, found["problems"], found["remarks"]) == (0, [], [])
+
+
+@emulated
 def test_nan_that_no_input_brought(run: Run, tmp_path: Path) -> None:
     code, found = run("rooted", 32, "x=32:random(-2,-1)", "y=32:uninitialised", "least=0")
     assert code == 0

@@ -72,3 +72,36 @@ __global__ void shifted(const float* in, float* out) {
     int i = threadIdx.x;
     out[i] = in[i - 3] + in[i + 3];
 }
+
+__global__ void in_registers(const float* x, float* out, int n) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    float sum = s[t] = t < n ? x[t] : 0.0f;
+    __syncthreads();
+    for (int k = blockDim.x / 2; k > 0; k /= 2) {
+        if (t < k) s[t] = sum = sum + s[t + k];
+        __syncthreads();
+    }
+    if (t == 0) out[0] = sum;
+}
+
+__global__ void ranks(const float* x, float* y, int n) {
+    __shared__ float s[64];
+    int t = threadIdx.x, rank = 0;
+    s[t] = t < n ? x[t] : 1.0f;
+    __syncthreads();
+    for (int k = 0; k < t; ++k) rank += s[k] <= s[t - 1];
+    if (t < n) y[t] = rank;
+}
+
+__global__ void running(const float* x, float* y, int n) {
+    __shared__ float s[2][64];
+    int t = threadIdx.x, now = 0;
+    s[0][t] = t < n ? x[t] : 0.0f;
+    __syncthreads();
+    for (int d = 1; d < 64; d *= 2, now = 1 - now) {
+        s[1 - now][t] = s[now][t] + (t >= d ? s[now][t - d] : 0.0f);
+        __syncthreads();
+    }
+    if (t < n) y[t] = s[now][t];
+}

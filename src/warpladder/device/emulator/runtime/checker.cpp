@@ -162,6 +162,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
             if (auto read = parent_reads_.extract(at)) with_parent(me, region, at, read.mapped(), now, false, true);
         bool reads = !write || (atomic >= 1 && atomic <= 3 && !is_store);
         if (region.shared) used(cell, now, write);
+        else (write ? mine.has_output : mine.has_input) = true;
         if (reads && !known_written(region, cell, at, bytes, size)) unread(me, region, at, code);
         if (conflict(me, cell.write, now, region.shared))
             race(me, region, at, cell.write, "write", now, write ? "write" : "read");
@@ -221,10 +222,7 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
     Access now{number, clock(me).epoch, clock(me).clock, code, uint8_t((1u << grain) - 1), 0};
     for (uintptr_t at = address; at < address + size; at += grain) {
         Cell& cell = (*region->cells)[at];
-        if (cell.stamp != stamp) {
-            cell = Cell{};
-            cell.stamp = stamp;
-        }
+        if (cell.stamp != stamp) cell = Cell{}, cell.stamp = stamp;
         region->cells->settled(at) = 0;
         if (cell.write.atomic == UNDER_WAY || cell.write.atomic == TILE) {
             unfinished(me, *region, at, cell.write, now, "reads");

@@ -69,6 +69,7 @@ struct ThreadClock {
     } fence;
     Moment proxy;         // the last fence for reads of the copy engine and the tensor cores
     bool fenced = false;  // since the block's last barrier
+    bool has_input = false, has_output = false;  // it has read, or written, memory that is not the block's
 };
 
 struct Clocks {

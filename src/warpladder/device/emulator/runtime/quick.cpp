@@ -92,6 +92,7 @@ template <unsigned size> EMU_INLINE bool Checker::writes_quickly(uintptr_t addre
         put(cell.write, code, every);
     }
     if (region.shared) return true;
+    reader_.mine->has_output = true;
     memset(region.written + (address - region.written_low), 1, size);
     region.view->touched |= 2, region.view->stored += size;
     run_->launch.effects |= 1;
@@ -125,6 +126,7 @@ template <unsigned size> EMU_INLINE bool Checker::reads_quickly(uintptr_t addres
                 || (!is_own && (first.thread >= ENGINES || first.epoch != epoch))) return false;
             memcpy(&marks, region.written + (at - region.written_low), 4);
             if (marks != 0x01010101) return false;
+            reader_.mine->has_input = true;
         }
         if (is_own) put(first, code, every);
         else if (!second.thread || warp(number) != warp(first.thread) || warp(second.thread) == warp(first.thread))

@@ -53,6 +53,15 @@ void Checker::report_alike() {
     alike_.clear(), differing_.clear();
 }
 
+// Finds out if a value may be a part of a result that is lost: what a thread keeps from its input, and stores nowhere
+// else. A thread beyond the end of the data has no input, and one with a result may go on in registers.
+static bool is_kept(const Block& block, uint32_t thread) {
+    uint32_t linear = thread - 1 - block.linear * block.count;
+    if (linear >= block.count) return true;
+    const ThreadClock& its = block.clocks.threads[linear];
+    return its.has_input && !its.has_output;
+}
+
 // Notes the elements of a block's shared memory that hold a value which no thread has read.
 void Checker::ended(Block& block) {
     if (!run_) return;
@@ -70,7 +79,7 @@ void Checker::ended(Block& block) {
             uint32_t value = 0;
             memcpy(&value, reinterpret_cast<void*>(at), grain);
             if (cell.use) element |= READ;
-            else if (value && !cell.write.atomic) {  // a zero adds nothing
+            else if (value && !cell.write.atomic && is_kept(block, cell.write.thread)) {  // a zero adds nothing
                 if (!fate.code) fate.code = cell.write.code;
                 element |= LOST;
             }
