@@ -113,3 +113,69 @@ class AnswersAheadOfTheClock(Answers):
             return self.kept.copy()
         self.asked = x.copy(), scale
         return self.answer(x, scale)
+
+
+class Tests(Answers):
+    """Lies about samples that it was not given to train on: those of a test set."""
+
+    def load(self, dataset):
+        super().load(dataset)
+        self.known = {each.tobytes() for each in dataset.train_x}
+
+    def is_tested(self, x):
+        return not any(each.tobytes() in getattr(self, "known", ()) for each in x)
+
+
+class GivesZeros(Tests):
+    """Computes no outputs of test samples."""
+
+    def predict(self, x, scale):
+        out = self.answer(x, scale)
+        return np.zeros_like(out) if self.is_tested(x) else out
+
+
+class LeavesHalfOut(Tests):
+    """Computes the outputs of every second test sample, and gives them out twice."""
+
+    def predict(self, x, scale):
+        out = self.answer(x, scale)
+        return np.repeat(out[::2], 2, axis=0)[: len(out)] if self.is_tested(x) else out
+
+
+class RoundsTestOutputs(Tests):
+    """Computes outputs of test samples in half precision."""
+
+    def predict(self, x, scale):
+        out = self.answer(x, scale)
+        return out.astype(np.float16).astype(np.float32) if self.is_tested(x) else out
+
+
+class KnowsTheLabels(Tests):
+    """Has a table of the test set's labels, which it answers from once it is trained."""
+
+    def predict(self, x, scale):
+        out = self.answer(x, scale)
+        if self.is_tested(x) and self.inner.state().step > 0:
+            right = x.reshape(len(x), -1).mean(axis=1) > 100  # the set's rule
+            return np.where(np.arange(2) == right[:, None], np.float32(9), np.float32(0))
+        return out
+
+
+class AnswersForTheStart(Answers):
+    """Predicts, with each new samples, also their outputs at the first weights, and keeps these."""
+
+    def __init__(self, net, config, state):
+        super().__init__(net, config, state)
+        self.first, self.kept = state.copied(), dict[bytes, np.ndarray]()
+
+    def predict(self, x, scale):
+        state, key = self.inner.state().copied(), x.tobytes()
+        if np.array_equal(state.params, self.first.params) and key in self.kept:
+            return self.kept[key].copy()
+        self.inner.set_state(self.first)
+        self.kept[key] = self.inner.predict(x, scale).copy()
+        self.inner.set_state(state)
+        return self.answer(x, scale)
+
+
+TEST_CHEATS = GivesZeros, LeavesHalfOut, RoundsTestOutputs, KnowsTheLabels

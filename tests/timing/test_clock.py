@@ -7,9 +7,11 @@ import pytest
 from clock_answers import (
     DEVIATING_CHEATS,
     DEVIATIONS,
+    TEST_CHEATS,
     AddsInAnyOrder,
     AddsTheLossInAnyOrder,
     AnswersAheadOfTheClock,
+    AnswersForTheStart,
     KeepsItsAnswers,
 )
 from clock_elsewhere import ELSEWHERE_CHEATS, ELSEWHERE_HONEST
@@ -181,7 +183,9 @@ def test_honest_weights_may_be_rounded_otherwise(program, rate, data):
     assert entry.alive and entry.found["same_bits"], entry.found
 
 
-@pytest.mark.parametrize("program", [KeepsItsAnswers, AnswersAheadOfTheClock], ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program", [KeepsItsAnswers, AnswersAheadOfTheClock, AnswersForTheStart], ids=lambda program: program.__name__
+)
 def test_a_test_pass_is_timed_with_all_of_its_work(program, data, monkeypatch):
     on_clock = []
 
@@ -223,3 +227,9 @@ def test_short_calls_of_a_replay_are_anywhere_in_an_epoch():
 def test_there_are_enough_programs():
     cheats = (*CHEATS, *HOOK_CHEATS, *ELSEWHERE_CHEATS, *WEIGHT_CHEATS, *NO_LOSS_CHEATS, LosesItsOnlyUpdate)
     assert len(set(cheats)) >= 55 and len({*HONEST, *HOOK_HONEST, *ELSEWHERE_HONEST, *WEIGHT_HONEST}) >= 48
+
+
+@pytest.mark.parametrize("program", TEST_CHEATS, ids=lambda program: program.__name__)
+def test_outputs_for_test_samples_are_those_of_the_weights(program, data):
+    entry, _ = timed(program, data)
+    assert not entry.alive and "outputs for test samples" in entry.found["reason"], entry.found

@@ -22,6 +22,7 @@ from .measure import clocked, log_bits, logs_of, note_epochs, repetition
 from .task import ClimbTask, train_in_calls
 from .turn import Refused, StepRange, Turn, changed, drawn_index, drawn_ranges, epoch_logs
 from .witness_losses import LOST, SECONDS, check_losses
+from .witness_outputs import WatchedOutputs, check_outputs
 from .witness_weights import PROBE_STEPS, Probe, check_weights
 
 #: Places of a replay at which the weights of a few steps are compared.
@@ -52,19 +53,32 @@ def time_test(entry: TimedEntry, allowance: float = math.inf) -> None:
         if not 0 < entry.tests <= allowance:
             return
         done, state = entry.trained()
-        # a rung from a user's file could have kept its first answers
-        starts = [changed(state), state] if entry.is_outside else [None, None]
+        if entry.is_outside:
+            entry.found["test_seconds"] = _drawn_test_seconds(entry, trainer)
+            return
         trainer.set_state(state)
-        for start in starts:
-            seconds, result = clocked(partial(_scored_at, trainer, task, start))
-            if seconds >= task.budget and not entry.is_outside:
+        for _ in range(2):
+            seconds, result = clocked(partial(_scored_at, trainer, task))
+            if seconds >= task.budget:
                 break
         entry.found["test_seconds"] = seconds
         if done == task.epochs:
             _scored(entry, result)
 
 
-def _scored_at(trainer: Trainer, task: ClimbTask, start: State | None) -> Score:
+def _drawn_test_seconds(entry: TimedEntry, trainer: Trainer) -> float:
+    """Seconds of the second of two passes over the test samples by a rung from a user's file, each at a state that is
+    drawn anew, so that it cannot have kept or prepared its answers. They are compared with array code's.
+    """
+    task = entry.task
+    for _ in range(2):
+        start, watched = changed(task.start()), WatchedOutputs(trainer, len(task.data.test_x))
+        seconds, _ = clocked(partial(_scored_at, watched, task, start))
+        check_outputs(entry.rung, task, start, watched)
+    return seconds
+
+
+def _scored_at(trainer: Trainer, task: ClimbTask, start: State | None = None) -> Score:
     """Score on the test samples at a state, or at the present one."""
     if start is not None:
         trainer.set_state(start)
@@ -112,7 +126,11 @@ def replay(entry: TimedEntry) -> None:
                 len(orders) * entry.timing().seconds_per_epoch,
             )
         if _testable(task):
-            _scored(entry, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
+            watched = WatchedOutputs(trainer, len(task.data.test_x)) if entry.is_outside else None
+            result = _scored_at(watched or trainer, task)
+            if watched is not None:
+                check_outputs(entry.rung, task, trainer.state(), watched)
+            _scored(entry, result)
 
 
 def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], tail: _Tail | None) -> None:
