@@ -140,7 +140,7 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a word among numbers": ([*PREDICT, "word.csv"], "word.csv: line 4, column 2: 'zero' is not a whole number 0 to 255"),
     "a table in Latin-1": ([*PREDICT, "latin.csv"], "latin.csv: line 4, column 2"),
     "a table in UTF-16": ([*PREDICT, "utf16.csv"], "utf16.csv: looks like text in UTF-16 (save it as UTF-8)"),
-    "a table with semicolons from a line on": ([*PREDICT, "semicolons.csv"], "semicolons.csv: line 4 has 1 cells where the lines before it have 65"),
+    "a table with semicolons from a line on": ([*PREDICT, "semicolons.csv"], "semicolons.csv: line 4 has 1 cell where the lines before it have 65"),
     "a pixel of 256": ([*PREDICT, "large.csv"], "large.csv: line 4, column 2: '256'"),
     "a short line": ([*PREDICT, "ragged.csv"], "ragged.csv: line 4 has 3 cells where the lines before it have 65"),
     "samples of another size": ([*PREDICT, "narrow.csv"], "narrow.csv: holds samples of 3 pixels, the net takes 1 x 8 x 8"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import CheckpointError
 from ..files.atomic import write_atomically
-from ..files.whole import NotTheFile, read_whole
+from ..files.whole import ADDRESS, NotTheFile, is_address, read_whole
 from .codec import decode, encode
 from .content import Checkpoint
 
@@ -32,6 +32,8 @@ def read(path: str | os.PathLike[str]) -> bytes:
     try:
         return read_whole(path)
     except FileNotFoundError:
+        if is_address(path):
+            raise CheckpointError(f"{os.fspath(path)!r} {ADDRESS}") from None
         raise CheckpointError(f"there is no checkpoint {os.fspath(path)!r}") from None
     except NotTheFile as error:
         raise CheckpointError(f"{os.fspath(path)!r} {error.strerror}") from None

@@ -20,7 +20,7 @@ from .fetch import fetch_all
 from .folders import other_set, read_folder
 from .local import root
 from .npz import read_npz
-from .reader import opened
+from .reader import opened, path_of
 from .sniff import looks_like
 from .source import Request, Source, read_source
 from .standard import Standard
@@ -81,6 +81,7 @@ def load(
     DataError
         Files are missing, damaged or of the wrong kind. The message is one line and names the remedy.
     """
+    path_of(str(name))  # which refuses an address
     if is_table(str(name)):
         if data_dir is not None or shape is not None or standardize:
             raise DataError(f"{name}: a table is loaded by its path alone: leave out data_dir, shape and standardize")
@@ -90,7 +91,7 @@ def load(
             if os.path.isdir(name) and (instead := other_set(Path(name))):
                 raise DataError(f"{name}: {instead}")
             raise DataError(f"{name}: is loaded by its path alone: leave out data_dir, shape and label")
-        found = read_npz(name) if os.path.isfile(name) else read_folder(name, seed)
+        found = read_folder(name, seed) if os.path.isdir(name) else read_npz(name)
         return _standardised(split(found, limit=limit, validation=validation, seed=seed), standardize)
     source = _source(name)
     if source is None:

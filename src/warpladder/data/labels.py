@@ -21,7 +21,13 @@ from .encoded import encoded
 #: User's value for a class.
 ClassValue = str | bool | int | float
 #: Pattern of a text that is a date or a time.
-DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(:.*)?")
+_MONTH = "(jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*[.,]?"
+DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}.*|\d{1,2}[-./]\d{1,2}[-./]\d{2,4}.*|\d{1,2}:\d{2}(:.*)?( ?[ap]\.?m\.?)?"
+    rf"|([a-z]+\.?,? )?\d{{1,2}}(st|nd|rd|th|\.)?[ -]?{_MONTH}[ -]\d{{2,4}}.*"
+    rf"|([a-z]+\.?,? )?{_MONTH} \d{{1,2}}(st|nd|rd|th)?,? \d{{4}}.*",
+    re.IGNORECASE,
+)
 
 
 def is_text(labels: np.ndarray) -> bool:

@@ -16,6 +16,7 @@ from typing import BinaryIO, NoReturn
 import numpy as np
 
 from ..errors import DataError
+from ..files.whole import ADDRESS, is_address
 
 #: Most bytes of one unpacked file, against gzip bombs: several times the largest set.
 LIMIT = 2**30
@@ -103,6 +104,13 @@ class Reader:
 def from_bytes(content: bytes, name: str = "input", limit: int = LIMIT) -> Reader:
     """Reader of bytes in memory."""
     return Reader(io.BytesIO(content), name, limit)
+
+
+def path_of(name: str | os.PathLike[str]) -> Path:
+    """Path of a file. Raises `DataError` for an address, as https://..., which nothing here fetches."""
+    if is_address(name):
+        raise DataError(f"{os.fspath(name)}: {ADDRESS}")
+    return Path(name).expanduser()
 
 
 @contextmanager

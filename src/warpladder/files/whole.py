@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 
 #: First bytes of the text that git keeps in place of a large file.
 POINTER = b"version https://git-lfs"
+
+
+#: What to do with an address, in messages.
+ADDRESS = "is an address: download the file first, and name it"
+
+
+def is_address(name: str | os.PathLike[str]) -> bool:
+    """True for an address, as https://..., in place of a file; a Path has made one / of the two."""
+    return re.match(r"[a-z][a-z0-9+.-]+:/+", os.fspath(name)) is not None and not os.path.exists(name)
 
 
 class NotTheFile(OSError):

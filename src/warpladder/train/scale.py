@@ -15,7 +15,9 @@ ROWS = 1024  # rows of one block
 
 
 def advice(data: Dataset) -> str | None:
-    """Advice for training samples far from 1, as a clause; None if they are near 1, or not finite."""
+    """Advice for training samples far from 1, as a clause; None if they are near 1, or not finite. The columns of a
+    table, which are standardised, may be far nevertheless.
+    """
     x, largest = data.train_x, 0.0
     for first in range(0, len(x), ROWS):
         some = x[first : first + ROWS]
@@ -23,6 +25,12 @@ def advice(data: Dataset) -> str | None:
     largest *= data.scale
     if not USUAL < largest < math.inf:
         return None
+    if data.table is not None:
+        at = int(np.abs(x).max(axis=0).argmax())
+        return (
+            f"look at the column {data.table.features[at]!r}, which reaches {largest:.4g} deviations: leave out rows "
+            "far from the others, or give its logarithm"
+        )
     return (
         f"scale the samples, which reach {largest:.4g} and train best about 1 (standardize=True, or "
         f"scale={float(np.float32(data.scale / largest)):.2g})"

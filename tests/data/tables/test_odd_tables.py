@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import warpladder as wl
 from warpladder.cli import main
 from warpladder.data import table
 from warpladder.data.tables.load import read_frame, samples_of
-from warpladder.errors import DataError
+from warpladder.errors import CheckpointError, DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*scale the samples")
 
@@ -35,6 +36,19 @@ NO_NUMBERS = {
     "times": ([f"{n % 24:02d}:{n:02d}" for n in range(60)], "column 'c' holds dates or times"),
     "units": ([f"{n / 8}".replace(".", ",") + " kWh" for n in range(60)], "'0,0 kWh' is no plain number: .* units"),
     "degrees": ([f"{n / 8}°C" for n in range(60)], "'0.0°C' is no plain number"),
+    "money after a fixed space": ([f"{n / 8}\u00a0€" for n in range(60)], "is no plain number"),
+    "thousands by narrow spaces": ([f"{n}\u202f072" for n in range(60)], "is no plain number"),
+    "accountants' negatives": (
+        [f"({n})" for n in range(60)],
+        r"'\(0\)' is no plain number: .* with - before negative ones",
+    ),
+    "a minus behind": ([f"{n}-" for n in range(60)], "'0-' is no plain number"),
+    "typesetters' minus": ([f"−{n}" for n in range(60)], "'−0' is no plain number"),
+    "about": ([f"~{n}" for n in range(60)], "'~0' is no plain number"),
+    "days of months": ([f"{1 + n % 28} Jan 2024" for n in range(60)], "column 'c' holds dates or times"),
+    "months and days": ([f"Mon, March {1 + n % 28}, 2024" for n in range(60)], "column 'c' holds dates or times"),
+    "dates by slashes": ([f"2024/{1 + n % 12}/3 10:00" for n in range(60)], "column 'c' holds dates or times"),
+    "times of twelve hours": ([f"{1 + n % 12}:30 PM" for n in range(60)], "column 'c' holds dates or times"),
     "codes with letters": ([f"{n}{'abc'[n % 3]}" for n in range(60)], "nearly every row has a text of its own in 'c'"),
     "one word among many numbers": ([*map(str, range(59)), "inf"], "line 61, column 'c': 'inf' is no number where"),
     "names in few rows": ([f"person {n}" for n in range(60)], "nearly every row has a text of its own in 'c'"),
@@ -75,7 +89,16 @@ def test_a_number_far_from_all_others_gets_a_warning(tmp_path, names):
         table(path, **names)
 
 
-@pytest.mark.parametrize("cells", [["10%", "20%"] * 30, ["1,000", "2,000"] * 30, ["red", "1.2.3", "4-5"] * 20])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["10%", "20%"] * 30,
+        ["1,000", "2,000"] * 30,
+        ["red", "1.2.3", "4-5"] * 20,
+        ["<5", ">5"] * 30,
+        ["10-19", "20-29"] * 30,
+    ],
+)
 def test_categories_that_look_like_numbers(tmp_path, cells):
     data = table(write(tmp_path / "t.csv", cells), "answer", category=["c"])
     assert data.table is not None and len(data.table.features) == 1 + len(set(cells))
@@ -339,3 +362,61 @@ def test_a_few_rows_of_many_labels_are_scored(tmp_path, monkeypatch, capsys):
     assert "5 samples" in capsys.readouterr().out
     assert main(["evaluate", "t.safetensors", "--data", "odd.csv"]) == 2
     assert "'f', the label of sample 2, is none of the classes a, b, c, d, e" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mark", [" ", "^", "   "])
+def test_cells_that_another_mark_separates_are_named(tmp_path, mark):
+    path = tmp_path / "t.txt"
+    path.write_text("\n".join(mark.join(cells) for cells in [["a", "c", "answer"], *[["1", "2", "no"]] * 9]))
+    with pytest.raises(
+        DataError, match="no column 'answer' for the label: cells are separated by commas, semicolons, tabs"
+    ):
+        table(path, "answer")
+
+
+@pytest.mark.parametrize("first", [2**53, 10**25])
+def test_whole_numbers_that_float64_cannot_tell_apart_get_a_warning(tmp_path, first):
+    cells = [str(first + n * 31 % 60) for n in range(60)]
+    with pytest.warns(UserWarning, match=r"column 'c' has whole numbers beyond 2\^53, as '\d+', .*--drop c"):
+        data = table(write(tmp_path / "t.csv", cells), "answer")
+    assert np.abs(data.train_x[:, 1]).max() < 4, "a mean that is rounded gives numbers far from 1"
+
+
+@pytest.mark.parametrize("value", [0.1, 1e25, 1.7e18, -3e-9])
+def test_a_constant_column_is_0_exactly(tmp_path, value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = table(write(tmp_path / "t.csv", [repr(value)] * 60), "answer")
+    assert not data.train_x[:, 1].any() and not data.test_x[:, 1].any()
+
+
+def test_advice_about_far_numbers_names_the_column(tmp_path):
+    cells = ["0"] * 599 + ["9e5"]
+    with pytest.warns(
+        UserWarning, match="look at the column 'c', which reaches .* deviations: leave out rows far from"
+    ):
+        wl.train(
+            "mlp", table(write(tmp_path / "t.csv", cells), "answer", seed=1), wl.TrainConfig(epochs=0), rung="numpy"
+        )
+
+
+@pytest.mark.parametrize("name", ["https://example.org/t.csv", "s3://bucket/t.npz", "https://example.org/t.zip"])
+def test_an_address_is_no_file(name):
+    for use in (
+        lambda: wl.data.load(name, label="answer"),
+        lambda: table(name, "answer"),
+        lambda: read_frame(Path(name)),
+    ):
+        with pytest.raises(DataError, match="is an address: download the file first, and name it"):
+            use()
+    with pytest.raises(CheckpointError, match="is an address: download the file first, and name it"):
+        wl.load(name)
+
+
+def test_files_that_are_missing_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "t.csv", ["1", "2"] * 30)
+    assert table("~/t.csv", "answer").in_shape == (2,)
+    for name in ("no.npz", "no.csv", "~/no.csv"):
+        with pytest.raises(DataError, match=r"no\.(npz|csv): cannot be opened \(No such file or directory\)"):
+            wl.data.load(name, label="answer" if name.endswith("csv") else None)

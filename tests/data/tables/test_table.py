@@ -185,8 +185,27 @@ def test_categories_bool_and_nullable_columns_of_pandas():
     assert data.class_names == (False, True) and data.table is not None
     assert data.table.features == ["kind=a", "kind=b", "kind missing", "seen", "count", "count missing"]
     dated = frame.assign(when=pandas.Timestamp("2026-01-01"))
-    with pytest.raises(DataError, match=r"column 'when' holds dates or times: make numbers of it, or drop it"):
+    with pytest.raises(DataError, match=r"column 'when' holds dates or times: make numbers of it, or .* --drop when"):
         table(dated, "y")
+    with pytest.raises(DataError, match="the label 'when' holds dates or times: make names or numbers of it"):
+        table(dated, "when")
+
+
+@pytest.mark.parametrize("odd", ["dates", "lists"])
+def test_a_column_of_no_cells_is_left_out_in_training_and_prediction(odd):
+    """Dates and lists of a data frame, which no net takes, are no hindrance once they are dropped."""
+    pandas = pytest.importorskip("pandas")
+    people = pandas.DataFrame({"age": np.arange(60) * 7 % 50, "answer": ["no", "yes"] * 30})
+    values = pandas.date_range("2024-01-01", periods=60) if odd == "dates" else [[1, 2]] * 60
+    data = table(people.assign(odd=values), "answer", drop=["odd"])
+    plain = table(people.assign(odd=1), "answer", drop=["odd"])
+    assert (data.train_x == plain.train_x).all() and data.table == plain.table
+    run = wl.train("mlp", plain, wl.TrainConfig(epochs=1), rung="numpy")
+    assert (run.predict(people.assign(odd=values)) == run.predict(people)).all()
+    kept = wl.train("mlp", table(people.assign(odd="x"), "answer"), wl.TrainConfig(epochs=1), rung="numpy")
+    if odd == "lists":
+        with pytest.raises(DataError, match="column 'odd' holds list: make numbers of it, or leave it out"):
+            kept.predict(people.assign(odd=values))
 
 
 def test_several_files_gzip_and_other_separators(people, tmp_path):

@@ -142,6 +142,7 @@ class TableEncoding:
         DataError
             A column is empty, has dates, mixes numbers with text, or has a different text in most rows.
         """
+        frame.check_cells()
         free = [name for name, column in frame.columns.items() if _is_free_text(column)]
         dates = [name for name, column in frame.columns.items() if column.holds_dates and not column.is_number]
         empty = [name for name, column in frame.columns.items() if column.missing.all()]
@@ -171,6 +172,7 @@ class TableEncoding:
         """
         names = [column.name for column in self.columns]
         found = same_columns(frame, names, optional=(*self.learnt, *self.dropped))
+        found.check_cells()
         return np.concatenate(
             [column.apply(found.columns[column.name], found) for column in self.columns], axis=1
         ).astype(np.float32)
@@ -221,7 +223,8 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
         row = int(np.argmax(odd))
         raise DataError(
             f"{frame.place(row, name)}: {shown(column.texts[row])} is no plain number: write numbers without units, "
-            "currencies and marks of thousands, or call the column's values categories (category), "
+            "currencies and marks of thousands, with - before negative ones, or call the column's values categories "
+            "(category), "
             f"--category {quote(name)}"
         )
     if (column.holds_numbers or column.is_number) and not is_category:
@@ -233,8 +236,12 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
             raise DataError(f"{frame.place(row, name)}: {shown(column.texts[row])} is too large: change the unit")
         filled = SimpleImputer(strategy="median").fit(column.numbers[:, None])
         fill = float(filled.statistics_[0])
-        scaler = StandardScaler().fit(np.where(column.missing, fill, column.numbers)[:, None])
-        return NumberColumn(name, fill, has_gaps, float(scaler.mean_[0]), float(scaler.scale_[0]))
+        values = np.where(column.missing, fill, column.numbers)
+        scaler = StandardScaler().fit(values[:, None])
+        mean, std = float(scaler.mean_[0]), float(scaler.scale_[0])
+        if std == 1.0 and float(values.std()) != 1.0:  # constant but for rounding, which a mean near 1e25 has too
+            mean, std = fill, float((values - fill).std()) or 1.0
+        return NumberColumn(name, fill, has_gaps, mean, std)
     if not is_category and column.holds_mostly_numbers:
         row = int(np.argmax(odd))
         raise DataError(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,14 @@ from .text import Text
 
 #: Texts, in lower case, of a missing value in a file, and its text in Python; in a data frame only the first two are.
 MISSING, PYTHONS = ("", "?", "na", "n/a", "nan", "null", "<na>"), "None"
-_WITH_UNIT = re.compile(r"[+-]?\d+([.,' ]\d+)* ?([^\d\s.,+-][^\d]{0,11})")
+_WITH_UNIT = re.compile(r"[+\-−]?\d+([.,'\s]\d+)*\s?([^\d\s.,+\-−)][^\d]{0,11})")
 _NO_CELL = (list, tuple, dict, set, complex, np.ndarray)  # values of data frames that are no cell of a table
 _NO_TEXT: tuple[Any, Any] = (object.__repr__, object.__str__)  # methods of values whose text is an address
-_MARKS = "[$€£¥]?"
-_DRESSED = re.compile(rf"{_MARKS} ?[+-]?{_MARKS}\d{{1,3}}(\d*|([,.' ]\d{{3}})+)([.,]\d+)? ?[%$€£¥]?")
+_MARKS, _SIGNS = "[$€£¥]?", "[+\\-−]?"  # the last sign is a minus of typesetters
+#: A number with a currency, per cent, thousands marked or about (~), or negative as accountants write: (5) and 5-.
+_DRESSED = re.compile(
+    rf"[(~≈]?\s?{_MARKS}\s?{_SIGNS}\s?{_MARKS}\d{{1,3}}(\d*|([,.'\s]\d{{3}})+)([.,]\d+)?\s?[%$€£¥]?[)\-−]?"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +35,14 @@ class TableColumn:
 
     numbers : (rows,) float64; NaN for a value that is missing or no number.
     texts : (rows,) objects: each value as text, or None if missing.
-    where : position of row 0, for messages, as "line 2".
+    holds : kind of values that are no cells of a table, as "list", or "".
     """
 
     name: str
     numbers: np.ndarray
     texts: np.ndarray
     is_number: bool = False
+    holds: str = ""
 
     @cached_property
     def missing(self) -> np.ndarray:
@@ -61,9 +66,7 @@ class TableColumn:
 
     @property
     def holds_dressed_numbers(self) -> bool:
-        """True if the column has values, and all look like numbers with a currency, per cent or thousands marked, or
-        with one unit after each.
-        """
+        """True if the column has values, and all look like numbers that are dressed, or with one unit after each."""
         return self._all_match(_DRESSED) or len(self._units()) == 1
 
     @property
@@ -82,7 +85,7 @@ class TableColumn:
 
     def take(self, rows: np.ndarray) -> TableColumn:
         """Column with the rows of these numbers (count,) only, in their order."""
-        return TableColumn(self.name, self.numbers[rows], self.texts[rows], self.is_number)
+        return TableColumn(self.name, self.numbers[rows], self.texts[rows], self.is_number, self.holds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,15 @@ class Frame:
     def without(self, names: Sequence[str]) -> Frame:
         """Frame without these columns."""
         return replace(self, columns={n: c for n, c in self.columns.items() if n not in names})
+
+    def check_cells(self) -> None:
+        """Raise `DataError` if a column holds values that are no cells of a table."""
+        for name, column in self.columns.items():
+            if column.holds:
+                raise DataError(
+                    f"{self.source}: column {shown(name)} holds {column.holds}: make numbers of it, or leave it out, "
+                    f"--drop {quote(name)}, in Python drop=[{shown(name)}]"
+                )
 
     def of_index(self, names: Sequence[str]) -> str:
         """Hint for columns that are in the data frame's index, or ""."""
@@ -167,7 +179,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
     Raises
     ------
     DataError
-        The table has no rows or columns, a name occurs twice, or a column has dates or nested values.
+        The table has no rows or columns, or a name occurs twice.
     """
     import narwhals.stable.v2 as narwhals
 
@@ -181,9 +193,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
     for series in table.iter_columns():
         heading, dtype, values = str(series.name), series.dtype, series.to_list()
         odd = next((type(each).__name__ for each in values if _is_no_cell(each)), None)
-        if dtype.is_temporal() or dtype.is_nested() or odd is not None:
-            what = odd or ("dates or times" if dtype.is_temporal() else dtype)
-            raise DataError(f"{name}: column {shown(heading)} holds {what}: make numbers of it, or drop it")
+        holds = odd or ("dates or times" if dtype.is_temporal() else str(dtype) if dtype.is_nested() else "")
         if heading in columns:
             raise DataError(f"{name}: two columns are called {shown(heading)}")
         gone = series.is_null().to_list()
@@ -196,7 +206,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
         texts = np.array([None if null else _as_text(v) for v, null in zip(values, missing, strict=True)], object)
         is_number = dtype.is_numeric() or dtype == narwhals.Boolean
         numbers = np.array([np.nan if text is None else _as_number(v) for v, text in zip(values, texts, strict=True)])
-        columns[heading] = TableColumn(heading, numbers.astype(np.float64), texts, is_number)
+        columns[heading] = TableColumn(heading, numbers.astype(np.float64), texts, is_number, holds)
     return Frame(name, columns, index=tuple(map(str, getattr(getattr(data, "index", None), "names", ()))))
 
 

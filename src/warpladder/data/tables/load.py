@@ -18,11 +18,11 @@ from ..columns import LABELS, is_data_frame
 from ..dataset import Dataset
 from ..encoded import encoded
 from ..labels import ClassValue, classes_of, label_array, numbered, warn_of_dates
-from ..reader import opened
+from ..reader import opened, path_of
 from ..subset import check_numbers, permutation, stratified
 from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn
 from .frame import Frame, from_data_frame, from_text, joined
-from .oddities import counting, may_be_label, warn_of_leaks, warn_of_outliers, warn_of_twins
+from .oddities import counting, may_be_label, warn_of_large_numbers, warn_of_leaks, warn_of_outliers, warn_of_twins
 from .text import MOST_TITLES, read_text
 
 _LIMIT = 2**32  # bytes of text
@@ -117,6 +117,7 @@ def table(
             warn_of_leaks(features.take(train), y[train])
         warn_of_twins(frame, learnt, encoding)
         warn_of_outliers(frame.take(train), (*targets, *encoding.columns))
+        warn_of_large_numbers(frame.take(train), (*targets, *encoding.columns))
         encoding = replace(encoding, targets=tuple(map(_target, targets, y[train].T)) if targets else ())
     classes = () if targets else classes_of(y if is_known else y[train])
     if not is_known:
@@ -167,7 +168,7 @@ def read_frame(source: Any) -> Frame:
         raise ArgumentError("a table wants one data frame: join several, as pandas.concat or polars.concat do")
     for each in given or [None]:
         wanted("a table", each, (str, os.PathLike), "a path, a list of paths or a data frame")
-    paths = [Path(each) for each in given]
+    paths = list(map(path_of, given))
     frames = []
     for path in paths:
         with opened(path, _LIMIT) as reader:
@@ -212,6 +213,8 @@ def learnt_of(frame: Frame, learnt: Sequence[str], has_targets: bool) -> np.ndar
 def label_of(frame: Frame, name: str) -> np.ndarray:
     """Labels (rows,) of a column: int64, float64 or text."""
     column = frame.columns[name]
+    if column.holds:
+        raise DataError(f"{frame.source}: the label {shown(name)} holds {column.holds}: make names or numbers of it")
     if column.missing.any():
         raise DataError(f"{frame.place(int(np.argmax(column.missing)), name)}: the label is missing: leave the row out")
     if not column.holds_numbers:
@@ -265,6 +268,13 @@ def _below(frame: Frame, name: str) -> str:
     return ""
 
 
+def _unseparated(frame: Frame, name: str) -> str:
+    """Hint for a name in the heading of a table's only column, where another mark separates the cells, or ""."""
+    if len(frame.names) > 1 or name not in re.split(r"[^\w.-]+", frame.names[0]):
+        return ""
+    return ": cells are separated by commas, semicolons, tabs or bars, and the first line has none of these."
+
+
 def _check_names(
     frame: Frame, learnt: list[str], has_label: bool, drop: Sequence[str], category: Sequence[str]
 ) -> list[str]:
@@ -281,7 +291,12 @@ def _check_names(
     for what, names in ((learns, learnt), ("drop", drop), ("category", category)):
         for name in names:
             if name not in frame.columns:
-                near = _below(frame, name) or meant(name, frame.names) or f"{frame.of_index([name])}."
+                near = (
+                    _below(frame, name)
+                    or _unseparated(frame, name)
+                    or meant(name, frame.names)
+                    or f"{frame.of_index([name])}."
+                )
                 several = [each.strip() for each in str(name).split(",")]
                 if len(several) > 1 and what != "label" and all(each in frame.columns for each in several):
                     options = " ".join(f"--{what} {quote(each)}" for each in several)

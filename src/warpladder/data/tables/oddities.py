@@ -18,6 +18,8 @@ from .frame import Frame, TableColumn
 
 REPEATED = 10  # rows for each distinct value of a column whose values may tell the label, on average
 FAR = 1e4  # distances between the quartiles from which on a number is an outlier
+EXACT = 2.0**53  # whole numbers from which on float64 rounds
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 _NAMELESS = re.compile(r"(Unnamed: \d+)?")  # name of a column without a heading, as pandas writes an index
 
 
@@ -52,7 +54,7 @@ def warn_of_twins(frame: Frame, learnt: Sequence[str], encoding: TableEncoding) 
 
 def warn_of_outliers(frame: Frame, columns: Sequence[Any]) -> None:
     """Warn of numbers so far from the others that these are all alike once they are divided by the deviation."""
-    for name in (each if isinstance(each, str) else each.name for each in columns if not isinstance(each, TextColumn)):
+    for name in _numbers(columns):
         numbers = frame.columns[name].numbers
         low, high = np.nanquantile(numbers, (0.25, 0.75))
         far = np.maximum(low - numbers, numbers - high) > FAR * (high - low)
@@ -62,6 +64,24 @@ def warn_of_outliers(frame: Frame, columns: Sequence[Any]) -> None:
                 f"{frame.place(row, name)}: {shown(frame.columns[name].texts[row])} is far from the others, half of "
                 f"which lie from {low:.4g} to {high:.4g}: mend the cell, or leave the row out"
             )
+
+
+def warn_of_large_numbers(frame: Frame, columns: Sequence[Any]) -> None:
+    """Warn of whole numbers that are different as texts, and one number for float64."""
+    for name in _numbers(columns):
+        column = frame.columns[name]
+        large = [text for text in column.texts[np.abs(column.numbers) >= EXACT] if _WHOLE.fullmatch(text)]
+        if len(set(map(int, large))) > len(set(map(float, large))):
+            warn(
+                f"{frame.source}: column {shown(name)} has whole numbers beyond 2^53, as {shown(large[0])}, of which "
+                "several are one number for a net: give differences, or leave out what only counts, --drop "
+                f"{quote(name)}, in Python drop=[{shown(name)}]"
+            )
+
+
+def _numbers(columns: Sequence[Any]) -> list[str]:
+    """Names of the columns of numbers, from names of targets and encodings of columns."""
+    return [each if isinstance(each, str) else each.name for each in columns if not isinstance(each, TextColumn)]
 
 
 def may_be_label(column: TableColumn) -> bool:

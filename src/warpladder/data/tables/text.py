@@ -100,7 +100,8 @@ def read_text(reader: Reader) -> Text:
     kind = looks_like(head)
     is_text = kind == "plain text" or (kind == "JSON text" and not _JSON.match(head)) or kind.startswith("unknown")
     if not is_text or (b"\0" in head and _CONTROL.search(head)):
-        reader.fail(f"looks like {kind} where a CSV table is wanted")
+        how = " (read it in Python: wl.data.table(pandas.read_json(FILE), LABEL))" if kind == "JSON text" else ""
+        reader.fail(f"looks like {kind}{how} where a CSV table is wanted")
     if nul := _NUL.search(content):
         if 4 * head.count(b"\0") > len(head):
             reader.fail("looks like text in UTF-16 (save it as UTF-8) where a CSV table is wanted")
@@ -167,7 +168,9 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int, separa
         if '"' not in found_row or is_heading:
             line = _line(content, row - 1) if row else 1
             todo = ": if it names the columns, take out what stands above it" if is_heading else ""
-            reader.fail(f"line {line} has {cells} cells where the lines before it have {wanted}{todo}")
+            reader.fail(
+                f"line {line} has {cells} cell{'s' * (cells != 1)} where the lines before it have {wanted}{todo}"
+            )
         reader.fail(f"row {row} has {cells} cells where {wanted} are wanted: a quote may lack its end")
     if "invalid UTF8" in reason:
         for number, text in enumerate(_LINE_END.split(bytes(content)), 1):
