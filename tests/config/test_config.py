@@ -2,7 +2,9 @@
 
 import json
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
 from warpladder import nets
@@ -10,6 +12,29 @@ from warpladder.config import RECIPES, TrainConfig
 from warpladder.errors import ConfigError
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.optimizers.schedules import Constant, Cosine, StepDecay
+
+
+def test_scalars_of_numpy_are_pythons_numbers():
+    """Loops over arrays and `y.max() + 1` give such; JSON, and so a checkpoint, has none of them."""
+    n: Any = np
+    made = TrainConfig(
+        epochs=n.int64(3), batch_size=n.uint8(16), seed=n.int32(7), learning_rate=n.float32(0.5), momentum=n.float64(0.9),
+        shuffle=n.True_, clip_norm=n.float16(2), early_stopping=n.array(4),
+    )  # fmt: skip
+    wanted = {"epochs": 3, "batch_size": 16, "seed": 7, "shuffle": True, "clip_norm": 2.0, "early_stopping": 4}
+    assert {name: getattr(made, name) for name in wanted} == wanted and made.learning_rate == 0.5
+    assert all(type(getattr(made, name)) is type(value) for name, value in wanted.items())
+    assert TrainConfig.from_dict(json.loads(json.dumps(made.as_dict()))) == made
+    assert made.but(epochs=n.int64(9)) == made.but(epochs=9)
+    assert Adam(n.float64(0.25), betas=(n.float64(0.5), n.float32(0.75))) == Adam(0.25, betas=(0.5, 0.75))
+    assert Cosine(warmup=n.int64(2)) == Cosine(warmup=2)
+    net = nets.mlp(in_shape=n.zeros((5, 4)).shape[1:], hidden=n.array([8, 6]), classes=n.arange(3).max() + 1)
+    assert net == nets.mlp(in_shape=(4,), hidden=(8, 6), classes=3)
+    same = nets.Net(net.name, (n.int64(4),), net.layers, net.loss)
+    assert same == net and type(same.in_shape[0]) is int
+    for value in (n.float64(3), n.int64(-1), n.array([3]), n.array("3")):
+        with pytest.raises(ConfigError, match="epochs wants a whole number of at least 0"):
+            TrainConfig(epochs=value)
 
 
 @pytest.mark.parametrize(

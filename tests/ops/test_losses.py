@@ -105,6 +105,8 @@ def test_a_nan_stays(loss: Loss, table: Any) -> None:
         (lambda: CrossEntropyLoss(weight=(1, -1)), "weight wants numbers of at least 0"),
         (lambda: CrossEntropyLoss(weight=(0, 0)), "weight is 0 for every class"),
         (lambda: CrossEntropyLoss(weight="12"), "weight wants a list of numbers"),  # type: ignore[arg-type]
+        (lambda: CrossEntropyLoss(weight={0: 5, 1: 1}), "weight wants a list of numbers"),  # type: ignore[arg-type]
+        (lambda: BCEWithLogitsLoss(pos_weight={2.0, 3.0}), "pos_weight wants a list of numbers"),  # type: ignore[arg-type]
         (lambda: HuberLoss(delta=0), "delta wants a number above 0, got 0"),
         (lambda: BCEWithLogitsLoss(pos_weight=0), "pos_weight wants numbers above 0"),  # type: ignore[arg-type]
         (lambda: Net("n", (3,), (Linear(out_features=2),), CrossEntropyLoss(WEIGHT)), "weight has 4 numbers, the net 2 classes"),

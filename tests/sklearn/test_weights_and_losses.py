@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_multilabel_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning
@@ -98,6 +99,17 @@ def test_class_weights_that_cannot_be() -> None:
     assert MLPClassifier(rung="auto").fit(x, y, sample_weight=-np.ones(len(x))).rung_ == "scikit-learn"
     with pytest.raises(RungError, match="a weight of a sample is below 0"):
         MLPClassifier(rung="numpy").fit(x, y, sample_weight=-np.ones(len(x)))
+    for weight in ({0: np.nan}, {1: np.inf}, {0: None}, {0: 0, 1: 0, 2: 0}):
+        for rung in ("auto", "numpy"):
+            with pytest.raises(ValueError, match=r"class_weight=.*: wants finite numbers, not all of them 0"):
+                MLPClassifier(class_weight=weight, rung=rung).fit(x, y)
+
+
+def test_held_out_samples_may_be_sparse() -> None:
+    x, y, _ = classes(2)
+    dense = MLPClassifier(**SAME, rung="numpy").fit(x, y, X_val=x[:9], y_val=y[:9])
+    sparse = MLPClassifier(**SAME, rung="numpy").fit(csr_matrix(x), y, X_val=csr_matrix(x[:9]), y_val=y[:9])
+    assert sparse.validation_loss_curve_ == dense.validation_loss_curve_ is not None
 
 
 @pytest.mark.parametrize("early_stopping", [False, True])
@@ -136,6 +148,8 @@ def test_held_out_samples_that_do_not_fit() -> None:
         model.fit(x, y, X_val=x[:9], y_val=y[:8])
     with pytest.raises(ValueError, match="features"):
         model.fit(x, y, X_val=x[:, :3], y_val=y)
+    with pytest.raises(ValueError, match="y_val has 2 targets for each sample, y 1"):
+        MLPRegressor(**SAME).fit(x, x[:, 0], X_val=x, y_val=x[:, :2])
     with pytest.raises(RungError, match="X_val wants a rung"):
         clone(model).set_params(solver="lbfgs").fit(x, y, X_val=x, y_val=y)
 

@@ -20,7 +20,8 @@ class ByName(type):
     """Metaclass of dataclasses whose settings are keyword-only, except those in their `by_place` (None: all may be
     positional).
 
-    A wrong call raises `ArgumentError` with the right form. Copies and pickles create objects without a call.
+    A wrong call raises `ArgumentError` with the right form. Scalars of NumPy become Python's numbers. Copies and
+    pickles create objects without a call.
     """
 
     if not TYPE_CHECKING:  # type checkers read the dataclass
@@ -58,7 +59,16 @@ class ByName(type):
                 )
             if lacking := [name for name in needed if name not in settings and name not in by_place[: len(places)]]:
                 raise ArgumentError(f"{cls.__name__} wants {' and '.join(lacking)}: {form}")
-            return super().__call__(*places, **settings)
+            return super().__call__(*map(plain, places), **{name: plain(value) for name, value in settings.items()})
+
+
+def plain(value: Any) -> Any:
+    """Python's number for a scalar of NumPy, as loops over arrays and `y.max() + 1` give them, also in a tuple or list;
+    other values unchanged.
+    """
+    if type(value) in (tuple, list):
+        return type(value)(map(plain, value))
+    return value.item() if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () else value
 
 
 def _inferred(known: dict[str, bool]) -> str:

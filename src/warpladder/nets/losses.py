@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -158,8 +158,8 @@ def _number(loss: str, name: str, value: Any) -> float:
 
 def _numbers(loss: str, name: str, values: Any) -> tuple[float, ...]:
     """Finite numbers, none below 0, from a list, an array or a tensor of one axis."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise NetError(f"{loss}: {name} wants a list of numbers, got {shown(values)}")
+    if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
+        raise NetError(f"{loss}: {name} wants a list of numbers, one after the other, got {shown(values)}")
     found = tuple(_number(loss, name, each) for each in values)
     if not found or min(found) < 0:
         raise NetError(f"{loss}: {name} wants numbers of at least 0, got {shown(list(found))}")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NetError
-from ..errors.arguments import called_by_name, kind_of, wanted
+from ..errors.arguments import called_by_name, kind_of, plain, wanted
 from ..show import as_html, as_text, dims
 from .layers import Layer, Shape
 from .losses import CrossEntropyLoss, Loss
@@ -19,11 +19,10 @@ from .residual import Residual, Skips, check_sums, flat, names_of, skips_of
 def checked_in_shape(what: str, shape: Any) -> Shape:
     """Shape of one sample as a tuple. what : name in messages. Raises `ArgumentError` and `NetError`."""
     wanted(what, shape, (tuple, list), "a shape such as (3, 32, 32) or (4,)")
+    shape = plain(tuple(shape))
     if len(shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in shape):
-        raise NetError(
-            f"{what} wants (features,) or (channels, height, width) of positive whole numbers, got {tuple(shape)}"
-        )
-    return tuple(shape)
+        raise NetError(f"{what} wants (features,) or (channels, height, width) of positive whole numbers, got {shape}")
+    return shape
 
 
 def _made(value: Any, kind: type) -> str:

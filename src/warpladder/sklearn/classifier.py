@@ -143,6 +143,8 @@ class MLPClassifier(RungPerceptron, Theirs):
             )
         labels = self.classes_[y.argmax(axis=1) if y.shape[1] > 1 else y.ravel().astype(int)]
         weight = compute_sample_weight(self.class_weight, labels)
+        if not (np.isfinite(weight).all() and weight.any()):
+            raise ValueError(f"class_weight={self.class_weight!r}: wants finite numbers, not all of them 0")
         return weight if sample_weight is None else weight * sample_weight
 
     def _factors(self) -> tuple[float, float]:

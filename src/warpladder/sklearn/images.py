@@ -12,6 +12,7 @@ from scipy.special import softmax  # type: ignore[import-untyped]
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..errors import NetError
 from .classifier import MLPClassifier
 from .perceptron import AUTO
 
@@ -140,9 +141,9 @@ class CNNClassifier(MLPClassifier):
                 raise ValueError(f"image_shape={given} has {math.prod(given)} pixels, X has {x.shape[1]} features")
             return x  # scikit-learn's message has the number of features
         if len(given) < 3 or self.channels == "first":
-            return x if ndim == 2 else x.reshape(len(x), -1)
+            return x if ndim == 2 else x.reshape(len(x), math.prod(given))
         images = np.asarray(x).reshape(-1, *given)
-        return np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(len(images), -1)
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(len(images), math.prod(given))
 
     def _shape_given(self, x: Any) -> tuple[int, ...] | None:
         """Shape of an image as it came, of two or three sizes: that of x, or for rows `image_shape`, or None."""
@@ -179,7 +180,13 @@ class CNNClassifier(MLPClassifier):
         usual = (first, ReLU(), MaxPool2d(2), second, ReLU(), MaxPool2d(2))
         chain = usual if self.layers is None else tuple(self.layers)
         last = Flatten(), Linear(out_features=max(2, units[-1]))
-        return Net("cnn", self._image_shape, (*chain, *last), CrossEntropyLoss())
+        try:
+            return Net("cnn", self._image_shape, (*chain, *last), CrossEntropyLoss())
+        except NetError as error:
+            channels, height, width = self._image_shape
+            raise NetError(
+                f"{error}; images are {height} x {width} with {channels} channels, by channels={self.channels!r}"
+            ) from None
 
     def _arrays(
         self, net: Net, params: np.ndarray, buffers: np.ndarray | None

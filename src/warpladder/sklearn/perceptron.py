@@ -13,12 +13,11 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network._multilayer_perceptron import BaseMultilayerPerceptron
-from sklearn.utils.validation import validate_data
 
 from ..errors import ConfigError, RungError
 from .additions import Additions
 from .callbacks import Callbacks, CallbackSupportMixin, StoppedByCallback
-from .samples import Samples, note_held_out
+from .samples import Samples, given, note_held_out
 
 if TYPE_CHECKING:
     from ..config import TrainConfig
@@ -194,11 +193,7 @@ class RungPerceptron(Additions, CallbackSupportMixin, BaseMultilayerPerceptron):
     def _parts(self, x: np.ndarray, goals: np.ndarray, y: np.ndarray, weight: Any) -> tuple[Samples, Samples | None]:
         """Training samples, and held-out samples or None."""
         if self._given is not None:
-            held_x = validate_data(self, self._rows(self._given[0]), reset=False, dtype=(np.float64, np.float32))
-            held_goals = self._goals(self._encoded(self._given[1]))
-            if len(held_goals) != len(held_x):
-                raise ValueError(f"X_val has {len(held_x)} samples, y_val {len(held_goals)}")
-            return Samples(x, goals, weight), Samples(held_x, held_goals)
+            return Samples(x, goals, weight), given(self, *self._given, goals)
         if not self.early_stopping:
             return Samples(x, goals, weight), None
         strata = y if is_classifier(self) and y.shape[1] == 1 else None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.neural_network._base import LOSS_FUNCTIONS
+from sklearn.utils.validation import validate_data
 
 
 class Samples(NamedTuple):
@@ -24,6 +25,20 @@ class Samples(NamedTuple):
     def mean_weight(self) -> float:
         """Mean weight of a sample: a batch's sum of weights divided by its size."""
         return 1.0 if self.weight is None else float(np.mean(self.weight))
+
+
+def given(model: Any, x: Any, y: Any, goals: np.ndarray) -> Samples:
+    """Held-out samples that the user gave. goals : those of the training samples. Raises `ValueError` if they differ in
+    the number of features or targets, or hold what the training samples may not.
+    """
+    types = {"accept_sparse": True, "dtype": (np.float64, np.float32)}
+    x = validate_data(model, model._rows(x), reset=False, **types)
+    found = model._goals(model._encoded(y))
+    if len(found) != x.shape[0]:
+        raise ValueError(f"X_val has {x.shape[0]} samples, y_val {len(found)}")
+    if found.shape[1:] != goals.shape[1:]:
+        raise ValueError(f"y_val has {found.shape[1]} targets for each sample, y {goals.shape[1]}")
+    return Samples(x if isinstance(x, np.ndarray) else x.toarray(), found)
 
 
 def note_held_out(model: Any, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
