@@ -100,7 +100,7 @@ EXPECTED = [
     ("not arrived", "kernel negate stores it later", "after the launch"),
     ("free", "gives free() or delete what", "cudaFree"),
     ("copy", "is a variable of the program", "cudaMemcpyToSymbol"),
-    ("out of bounds", "a pointer of the host", "a pointer in a struct"),
+    ("host pointer", "of the host's memory, which a kernel", "a pointer in a struct"),
     ("", "", ""),  # a remark
     ("unwritten", "gets as many, but has 768 threads", "(n + block - 1) / block"),
     ("unfilled", "fills a variable after the launches that read it", "before the launch"),

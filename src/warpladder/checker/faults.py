@@ -145,6 +145,8 @@ _HINTS_OF_PROGRAMS = {
     " bytes that the launch gives": "give the bytes of all elements, n * sizeof of one, as the third number of "
     "<<< >>>, or compare the index with the length.",
     " it still has no value, ": "the target stands first: cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice).",
+    " of the host's memory, which a kernel on a GPU cannot reach: ": "what a pointer in a struct or an array points to has "
+    "to be copied too: store the address that cudaMalloc gave, not the host's.",
     " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
     "be copied too: store the address that cudaMalloc gave, not the host's.",
     "a null pointer, at ": _ALLOCATE,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import KernelError
 from ..files.whole import read_whole
+from .lines import directive
 from .nearby import nearby
 
 #: Folder of the shared device code.
@@ -101,7 +102,7 @@ def read(path: Path | str | KernelSource) -> KernelSource:
     if known is None or known[1] != _stamps(known[0]):
         headers: list[Path] = []
         text = _inlined(path, headers, "")
-        source = KernelSource(path, f'#line 1 "{path.as_posix()}"\n{text}', tuple(headers))
+        source = KernelSource(path, f"{directive(1, path)}\n{text}", tuple(headers))
         known = _read[path] = source, _stamps(source)
     return known[0]
 
@@ -109,7 +110,7 @@ def read(path: Path | str | KernelSource) -> KernelSource:
 def assembled(path: Path, text: str) -> KernelSource:
     """Source of generated text. `path` need not exist: it names the source, and headers are searched next to it."""
     headers: list[Path] = []
-    return KernelSource(path, f'#line 1 "{path.as_posix()}"\n{_expanded(path, text, headers)}', tuple(headers))
+    return KernelSource(path, f"{directive(1, path)}\n{_expanded(path, text, headers)}", tuple(headers))
 
 
 #: Files that were read, each with the state in which it and its headers were.
@@ -151,12 +152,12 @@ def _expanded(path: Path, text: str, seen: list[Path]) -> str:
         header = _found(match[1], path)
         if header is None:
             return f"#include <{match[1]}>{QUOTED}"
-        back = f'#line {line + 1} "{path.as_posix()}"'
+        back = directive(line + 1, path)
         if header in seen:
             return back
         seen.append(header)
         inner = _inlined(header, seen, f", included by {path.name}:{line}")
-        return f'#line 1 "{header.as_posix()}"\n{inner}\n{back}'
+        return f"{directive(1, header)}\n{inner}\n{back}"
 
     return _INCLUDE.sub(replace, _ONCE.sub("", text))
 

@@ -30,6 +30,7 @@ from ..device.emulator.toolchain import (
     runtime_name,
 )  # fmt: skip
 from ..device.emulator.whole import is_whole
+from ..device.lines import directive
 from ..errors import KernelError
 from ..machine.cores import cores
 from . import launch_macros
@@ -270,7 +271,7 @@ def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
         text = program_text(text, str(path), known)
         start = f'#include "program.h"\n{more}{defines}' if source.is_named and sources.uses_cuda(path) else ""
         once = "#pragma once\n" if re.search(r"^[ \t]*#[ \t]*pragma[ \t]+once", text, re.MULTILINE) else ""
-        Path(names[path]).write_text(f'{start}{once}#line 1 "{path}"\n{text}', encoding="utf-8")
+        Path(names[path]).write_text(f"{start}{once}{directive(1, str(path))}\n{text}", encoding="utf-8")
         if source.is_named:
             named.append((path, Path(names[path])))
     return named

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 from ...errors import KernelError
 from ..declarations import span
+from ..lines import directives
 from ..source import KernelSource
 from .hostcode import declarations
 from .messages import CompilerMessages
@@ -41,9 +41,9 @@ def _positions(source: KernelSource, file: str, line: int) -> list[int]:
     """Positions of the first character of a file's line in a text with #line directives; [-1] if the text lacks it."""
     here, number, at = str(source.path), 1, 0
     for text in source.text.split("\n"):
-        marked = re.fullmatch(r'#line (\d+) "([^"]+)"', text)
+        marked = next(directives(text), None)
         if marked:
-            number, here = int(marked[1]) - 1, marked[2]
+            number, here = marked[0] - 1, marked[1]
         elif number == line and (here == file or Path(here).name == file):
             return [at + len(text) - len(text.lstrip())]
         number, at = number + 1, at + len(text) + 1

@@ -17,6 +17,7 @@ from pathlib import Path
 from ...errors import KernelError
 from .. import KernelSource
 from .. import source as sources
+from ..lines import directives
 from .rewrite import bare, closing
 from .toolchain import compiler, why_not
 
@@ -140,8 +141,8 @@ def _there(headers: frozenset[str]) -> frozenset[str]:
 def _place(text: str, position: int, file: str) -> str:
     """Location "file:line" of a position, by the last #line directive before it."""
     line, start = 1, 0
-    for marked in re.finditer(r'^#line (\d+) "([^"\n]+)"\n', text[:position], re.MULTILINE):
-        line, file, start = int(marked[1]), Path(marked[2]).name, marked.end()
+    for number, name, end in directives(text, position):
+        line, file, start = number, Path(name).name, end + 1
     return f"{file}:{line + text.count(chr(10), start, position)}"
 
 

@@ -17,6 +17,7 @@ from itertools import count
 
 from ...errors import KernelError
 from ..declarations import split
+from ..lines import directives, quoted
 from .ptx.operands import PtxError
 from .ptx.statement import translated
 
@@ -56,6 +57,12 @@ _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"|R"(?P<raw>[^()\\\s]*)\((.*?)\)(?P=
 _INSTRUCTION = re.compile(r"^(?:@!?%?\w+\s+)?(?P<name>[a-z][\w.:]*)")
 #: Pattern of what only the host's processor has.
 _OF_HOST = re.compile(r'%%[re](?:[abcd]x|[sd]i|[sb]p)\b|"\s*(?:rdtscp?|cpuid|pause|xgetbv|[lms]fence)\b')
+
+#: Exchange whose value nothing uses: a statement.
+_EXCHANGE = re.compile(
+    r"(?:[;{}]|\belse|\b(?:if|for|while)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))\s*"
+    r"(?P<name>atomicExch(?:_block|_system)?)\s*(?=\()"
+)
 
 #: Functions of simd.h. Instances of its templates would take a tenth of the time in which another kernel compiles.
 _SIMD = re.compile(r"\b__v(?!olatile)")
@@ -109,6 +116,7 @@ def tight(text: str) -> str:
 
 def rewritten(text: str, file: str) -> str:
     """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
+    text = _without_value(text)
     text = _named_types(_NOINLINE.sub("__attribute__((noinline))", text))
     text = _MACRO.sub(lambda match: match["head"] + rewritten(f"{{{match['body']};", file)[1:-1], text)
     plain = bare(text, directives=True)
@@ -132,6 +140,15 @@ def rewritten(text: str, file: str) -> str:
         out += [text[position:start], new, "\n" * match[0].count("\n")]
         position = match.end()
     return "".join([*out, text[position:]])
+
+
+def _without_value(text: str) -> str:
+    """Text in which an atomicExch that is a statement is a function without a value: it reads nothing."""
+    plain = bare(text, directives=True)
+    for match in reversed(list(_EXCHANGE.finditer(plain))):
+        if re.match(r"\s*;", plain[closing(plain, match.end(), "()") :]):
+            text = f"{text[: match.start('name')]}emu_unused_{text[match.start('name') :]}"
+    return text
 
 
 def _named_types(text: str) -> str:
@@ -172,7 +189,7 @@ def _static(declared: str, what: str, line: int, file: str, numbers: count[int],
             f"struct {struct} {{ {kind} {declarator}; "
             f'static const char* emu_name() {{ return "{name}"; }} '
             f"static const char* emu_function() {{ return __PRETTY_FUNCTION__; }} "
-            f'static const char* emu_file() {{ return "{file}"; }} static int emu_line() {{ return {line}; }} '
+            f"static const char* emu_file() {{ return {quoted(file)}; }} static int emu_line() {{ return {line}; }} "
             f"static unsigned emu_element() {{ return sizeof(std::remove_all_extents_t<decltype({name})>); }} }}; "
             + (
                 f"auto& {name} = emu::shared<{struct}>().{name};"
@@ -206,9 +223,8 @@ def _open(opened: list[bool], text: str) -> list[bool]:
 def line_of(text: str, position: int, file: str) -> tuple[int, str]:
     """Line and file of a position in a text with #line directives."""
     line, source, start = text.count("\n", 0, position) + 1, file, 0
-    for match in re.finditer(r'^#line (\d+) "([^"\n]*)"$', text[:position], re.MULTILINE):
-        start, source = match.end(), match[2]
-        line = int(match[1]) + text.count("\n", start, position) - 1
+    for number, source, start in directives(text, position):  # noqa: B007
+        line = number + text.count("\n", start, position) - 1
     return line, source
 
 

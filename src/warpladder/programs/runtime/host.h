@@ -18,7 +18,7 @@ EMU_EXPORT void emu_launches(emu::Parent* parent);
 EMU_EXPORT uint32_t emu_variable_read(const void* variable, size_t bytes, uint32_t since, uint32_t* now);
 EMU_EXPORT char* emu_stuck();
 EMU_EXPORT void emu_free_reports(emu::Launch* launch);
-EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
+EMU_EXPORT void emu_explain_with(emu::Explanation (*explain)(const void* address));
 EMU_EXPORT void emu_adopt(void* memory, size_t bytes, unsigned grain);
 EMU_EXPORT void emu_forget(void* memory);
 EMU_EXPORT void emu_padding(void* memory, size_t bytes, const unsigned char* padding, size_t element);
@@ -139,6 +139,9 @@ struct HostArray {
     uintptr_t code = 0;            // of its allocation, counted from the program's first byte
 };
 HostArray host_array(const void* pointer);
+HostArray of_host(const void* pointer);  // of the heap, or of the stack of the thread that launches
+void pointers_in_arguments(const Request& request);
+uintptr_t program_base();
 
 // streams.cpp: true, and reported, for a call by a function of the host that a stream calls
 bool is_in_host_function(const char* call, Spot place);

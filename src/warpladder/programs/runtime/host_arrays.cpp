@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,7 +30,7 @@ static bool is_there(uintptr_t low, size_t bytes) {
     return all >= bytes + own && all < bytes + (word & 2 ? 3 * 4096 : 64);
 }
 
-static uintptr_t program_base() {
+uintptr_t program_base() {
     Dl_info program;
     return dladdr((void*)getauxval(AT_ENTRY), &program) ? uintptr_t(program.dli_fbase) : 0;
 }
@@ -115,6 +116,40 @@ HostArray host_array(const void* pointer) {
     HostArray found = on_heap(at);
     if (found.name.empty()) found = global(at);
     return found.name.empty() ? on_stack(at) : found;
+}
+
+static pthread_t launching;
+
+HostArray of_host(const void* pointer) {
+    auto at = uintptr_t(pointer);
+    if (HostArray found = on_heap(at); !found.name.empty()) return found;
+    pthread_attr_t facts;
+    void* low = nullptr;
+    size_t bytes = 0;
+    if (!launching || pthread_getattr_np(launching, &facts)) return {};
+    pthread_attr_getstack(&facts, &low, &bytes);
+    pthread_attr_destroy(&facts);
+    if (at - uintptr_t(low) >= bytes) return {};
+    return {"a local variable of host code", 0, 0, 0};
+}
+
+// Pointers of the host in arguments that are structs: a kernel may have them, and not follow them. A checked launch
+// sees whether it does.
+void pointers_in_arguments([[maybe_unused]] const Request& r) {
+    launching = pthread_self();
+#ifndef EMU_CHECK
+    for (unsigned i = 0; i < r.count; ++i)
+        for (size_t at = 0; !r.pointers[i] && at + sizeof(uintptr_t) <= r.sizes[i + 1]; at += sizeof(uintptr_t)) {
+            uintptr_t word;
+            memcpy(&word, static_cast<const char*>(r.body[i + 1]) + at, sizeof word);
+            HostArray array = on_heap(word);
+            if (array.name.empty() || array.offset || !array.code || r.config.is_library) continue;
+            report("remark", "host pointer", "argument " + std::to_string(i + 1) + " of kernel " + r.name
+                + ", launched at {0}, holds the address of " + array.name + " " + std::to_string(array.bytes)
+                + " bytes (allocated at {1}), which a kernel on a GPU cannot follow; --check tells if it does", "",
+                {r.config.file, r.config.line}, r.name, array.code);
+        }
+#endif
 }
 
 }  // namespace emu

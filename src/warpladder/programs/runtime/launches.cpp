@@ -91,7 +91,8 @@ static bool are_pointers_of_device(const Request& r) {
 // The error that a GPU returns after a fault; cudaSuccess after one that it does not notice.
 static cudaError_t error_of(const std::string& kind, const std::string& message) {
     static const std::map<std::string, cudaError_t> errors = {
-        {"out of bounds", cudaErrorIllegalAddress}, {"misaligned", cudaErrorMisalignedAddress},
+        {"out of bounds", cudaErrorIllegalAddress}, {"host pointer", cudaErrorIllegalAddress},
+        {"misaligned", cudaErrorMisalignedAddress},
         {"barrier", cudaErrorLaunchFailure}, {"warp mask", cudaErrorLaunchFailure},
         {"deadlock", cudaErrorLaunchTimeout},
         {"cluster", cudaErrorLaunchFailure}, {"division by zero", cudaErrorLaunchFailure},
@@ -291,6 +292,7 @@ EMU_EXPORT void emu_start(const Request& r) {
     ++host().launches;
     note_threads(r);
     if (!are_pointers_of_device(r)) return sticky(r, cudaErrorIllegalAddress);
+    pointers_in_arguments(r);
     static const unsigned threads = unsigned(fact("threads"));
     std::vector<View> seen = views(r);
     Launch launch{};

@@ -181,8 +181,13 @@ static struct Watching {
         watch_host();
         emu_explain_with([](const void* address) {
             static std::string text;
+            if (HostArray array = nearest(address) ? HostArray{} : of_host(address); !array.name.empty()) {
+                text = array.name + (array.bytes ? " " + std::to_string(array.bytes) + " bytes" : "");
+                if (array.code) text += " (allocated at {1})";
+                return Explanation{text.c_str(), true, array.code ? (void*)(program_base() + array.code) : nullptr};
+            }
             text = explained(address);
-            return text.c_str();
+            return Explanation{text.c_str(), false, nullptr};
         });
     }
 } watching;

@@ -8,11 +8,14 @@
 
 namespace emu {
 
-template <class T> struct Same { using type = T; };
-template <class T> using as = typename Same<T>::type;  // no deduction from this argument
+template <class T> struct Operand {
+    static_assert(sizeof(T) >= 2, "atomic operations are on 2, 4 or 8 bytes");
+    using type = T;
+};
+template <class T> using as = typename Operand<T>::type;  // no deduction from this argument
 
 template <class T> using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4,
-    uint32_t, uint16_t>>;
+    uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
 
 // A thread that finds the same value at the same address repeatedly polls: others must run.
 EMU_INLINE void polled(const void* address, uint64_t found) {
@@ -26,12 +29,13 @@ EMU_INLINE void polled(const void* address, uint64_t found) {
     }
 }
 
-// scope: 0 the block's threads, 1 the device's, 2 the system's. compares: the value stays if it is another one.
-template <int scope = 1, bool compares = false, class T, class F> EMU_INLINE T update(T* address, F change) {
-    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomic operations are on 2, 4 or 8 bytes");
+// scope: 0 the block's threads, 1 the device's, 2 the system's. how: 2 if the value stays if it is another one, 4 if
+// nothing uses what was there.
+template <int scope = 1, int how = 1, class T, class F> EMU_INLINE T update(T* address, F change) {
+    static_assert(sizeof(T) <= 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomic operations are on 2, 4 or 8 bytes");
     using B = Bits<T>;
 #ifdef EMU_CHECK
-    emu_atomic(address, sizeof(T), compares ? 2 : 1, scope);
+    emu_atomic(address, sizeof(T), how, scope);
     B bits = B(emu_load(address, sizeof(T)));
     T old = __builtin_bit_cast(T, bits);
     T now = change(old);
@@ -64,7 +68,7 @@ template <class T> EMU_INLINE T load(const T* address) {
 #endif
 }
 
-template <int scope = 1, class T> EMU_INLINE void store(T* address, as<T> value) {
+template <int scope = 1, class T> EMU_INLINE void store(T* address, std::type_identity_t<T> value) {
     using B = Bits<T>;
 #ifdef EMU_CHECK
     emu_atomic(address, sizeof(T), 3, scope);
@@ -97,6 +101,10 @@ template <int scope, Wide T> EMU_UNSEEN T exchanged(T* address, const T* expecte
     template <class T> EMU_INLINE T atomicExch##name(T* p, emu::as<T> v) {                                             \
         return emu::update<scope>(p, [=](T) { return v; });                                                            \
     }                                                                                                                  \
+    template <class T> EMU_INLINE void emu_unused_atomicExch##name(T* p, emu::as<T> v) {                               \
+        if constexpr (sizeof(T) == 16) atomicExch##name(p, v);                                                         \
+        else emu::update<scope, 4>(p, [=](T) { return v; });                                                           \
+    }                                                                                                                  \
     template <class T> EMU_INLINE T atomicMin##name(T* p, emu::as<T> v) {                                              \
         return emu::update<scope>(p, [=](T o) { return v < o ? v : o; });                                              \
     }                                                                                                                  \
@@ -113,7 +121,7 @@ template <int scope, Wide T> EMU_UNSEEN T exchanged(T* address, const T* expecte
         return emu::update<scope>(p, [=](T o) { return T(o ^ v); });                                                   \
     }                                                                                                                  \
     template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) {                                \
-        return emu::update<scope, true>(p, [=](T o) { return o == c ? v : o; });                                       \
+        return emu::update<scope, 2>(p, [=](T o) { return o == c ? v : o; });                                       \
     }                                                                                                                  \
     template <emu::Wide T> EMU_INLINE T atomicExch##name(T* p, emu::as<T> v) {                                         \
         emu_atomic(p, 16, 1, scope);                                                                                   \

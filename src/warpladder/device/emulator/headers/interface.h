@@ -78,6 +78,14 @@ struct Layout {
     unsigned bytes;
 };
 
+// Why an access to an address is wrong, in the words of the program that launches. code: after the call that allocated
+// memory of the host, or null.
+struct Explanation {
+    const char* text;
+    bool is_host;
+    const void* code;
+};
+
 // A pointer argument's array, or a __constant__ variable, in the checker's description.
 struct View {
     uint64_t low, bytes;

@@ -160,7 +160,8 @@ EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]
 #ifdef EMU_CHECK
     Thread& me = self();
     if (write == 2) checker.compares(me, address, size);
-    checker.is_store = write == 3;
+    checker.is_store = write >= 3;
+    write = write == 4 ? 1 : write;
     checker.access(address, size, write, scope + 1, __builtin_return_address(0));
     poll(me, address, std::min(size, 8u), __builtin_return_address(0));
     checker.synchronise(me, address, write, scope);

@@ -270,8 +270,12 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
         if (!found)
             for (auto& region : views_) consider(region);
         if (best > (explain ? 1u << 20 : 1u << 30)) {  // a program's arrays have guards of a megabyte
-            array = "", where = "that belong to no array of this launch";
-            if (explain) where += ": " + std::string(explain(reinterpret_cast<void*>(address)));
+            Explanation why = explain ? explain(reinterpret_cast<void*>(address)) : Explanation{};
+            array = "", where = why.is_host ? "of the host's memory, which a kernel on a GPU cannot reach"
+                : "that belong to no array of this launch";
+            if (why.text) where += std::string(": ") + why.text;
+            if (why.is_host) report.kind = "host pointer";
+            if (why.code) report.places.push_back({nullptr, 0, why.code});
         }
     }
     report.array = array;

@@ -193,7 +193,7 @@ Report Guard::report() const {
             + std::to_string(Stacks::LEAST >> 10) + " KB" + at
             + ": a recursion does not end, or local arrays are too large";
     else if (signal == SIGILL) out.kind = "trap", out.message = who + " has no instruction to go on with" + at;
-    else if (explain) out.message = who + " reads or writes" + at + " what is not its own: " + explain(address);
+    else if (explain) out.message = who + " reads or writes" + at + " what is not its own: " + explain(address).text;
     else out.message = who + " reads or writes outside of all arrays" + at;
     return out;
 }

@@ -107,7 +107,7 @@ EMU_EXPORT void emu_launches([[maybe_unused]] Parent* parent) {
 #endif
 }
 
-EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address)) { emu::explain = explain; }
+EMU_EXPORT void emu_explain_with(Explanation (*explain)(const void* address)) { emu::explain = explain; }
 
 EMU_EXPORT void emu_free_reports(Launch* launch) {
     free(launch->reports);

@@ -32,8 +32,7 @@ struct Report {
     std::vector<Where> places;
 };
 
-// Reason why an access to an address is wrong, in the words of the program that launches; null without one.
-inline const char* (*explain)(const void* address) = nullptr;
+inline Explanation (*explain)(const void* address) = nullptr;  // null without a program
 
 class Reports {
   public:
