@@ -132,6 +132,10 @@ class Outcome:
     stopped: bool = False
 
 
+_COPIED = (
+    "what a pointer in a struct or an array points to has to be copied too: store the address that cudaMalloc gave, "
+    "not the host's."
+)
 _ALLOCATE = "allocate it with cudaMalloc before the launch, and read the error that the call returns."
 
 #: Remedies of faults of whole programs that have the kind of another fault, by a part of the message.
@@ -145,10 +149,8 @@ _HINTS_OF_PROGRAMS = {
     " bytes that the launch gives": "give the bytes of all elements, n * sizeof of one, as the third number of "
     "<<< >>>, or compare the index with the length.",
     " it still has no value, ": "the target stands first: cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice).",
-    " of the host's memory, which a kernel on a GPU cannot reach: ": "what a pointer in a struct or an array points to has "
-    "to be copied too: store the address that cudaMalloc gave, not the host's.",
-    " a pointer of the host, or one without a value": "what a pointer in a struct points to has to "
-    "be copied too: store the address that cudaMalloc gave, not the host's.",
+    " of the host's memory, which a kernel on a GPU cannot reach: ": _COPIED,
+    " a pointer of the host, or one without a value": _COPIED,
     "a null pointer, at ": _ALLOCATE,
     " is not its own: the pointer is null": _ALLOCATE,
     " of shared memory, of which the launch has none": "give the bytes of extern __shared__ as the third number of "

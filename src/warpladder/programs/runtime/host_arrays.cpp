@@ -146,7 +146,7 @@ void pointers_in_arguments([[maybe_unused]] const Request& r) {
             if (array.name.empty() || array.offset || !array.code || r.config.is_library) continue;
             report("remark", "host pointer", "argument " + std::to_string(i + 1) + " of kernel " + r.name
                 + ", launched at {0}, holds the address of " + array.name + " " + std::to_string(array.bytes)
-                + " bytes (allocated at {1}), which a kernel on a GPU cannot follow; --check tells if it does", "",
+                + " bytes (allocated at {1}), which a kernel on a GPU cannot follow; --check sees if it does", "",
                 {r.config.file, r.config.line}, r.name, array.code);
         }
 #endif
