@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from warpladder.errors import ArgumentError, NetError
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
+parametrizations = torch.nn.utils.parametrizations
 
 MODULES = {
     "perceptron": (lambda: nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), None, (6,)),
@@ -121,6 +123,37 @@ class Derived(nn.Linear):  # type: ignore[name-defined]
     pass
 
 
+class Doubled(nn.Sequential):  # type: ignore[name-defined]
+    def forward(self, x: Any) -> Any:
+        return 2 * super().forward(x)
+
+
+def tied(name: str, source: Callable[[Any], Any]) -> list[Any]:
+    """Two layers, of which the second has a parameter, or its numbers, of the first."""
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    setattr(second, name, source(first))
+    return [first, nn.ReLU(), second]
+
+
+def hooked(register: str) -> Any:
+    """Inner Sequential with a hook that doubles what goes through it."""
+    inner = nn.Sequential(nn.Linear(4, 4))
+    getattr(inner, register)(lambda module, *given: tuple(2 * each for each in given[-1]))
+    return inner
+
+
+def patched(module: Any) -> Any:
+    """Module whose own `forward` gives twice as much."""
+    before = module.forward
+    module.forward = lambda x: 2 * before(x)
+    return module
+
+
+def unbiased(module: Any) -> Any:
+    module.bias = None
+    return module
+
+
 SHARED = nn.Linear(4, 4)
 #: Modules that are refused, and the message.
 REFUSED = {
@@ -134,16 +167,42 @@ REFUSED = {
     "ceil": (lambda: [nn.MaxPool2d(2, ceil_mode=True)], "module 0, MaxPool2d, has ceil_mode=True"),
     "bilinear": (lambda: [nn.Upsample(scale_factor=2, mode="bilinear")], "has mode='bilinear'"),
     "shared": (lambda: [SHARED, nn.ReLU(), SHARED], "module 2 is module 0 again"),
+    "a shared weight": (lambda: tied("weight", lambda first: first.weight), "module 2 has a parameter of module 0: .* share no weights"),
+    "a shared bias": (lambda: tied("bias", lambda first: first.bias), "module 2 has a parameter of module 0"),
+    "shared numbers": (lambda: tied("weight", lambda first: nn.Parameter(first.weight.data.T)), "module 2 has a parameter of module 0"),
+    "a hook of a Sequential": (lambda: [hooked("register_forward_hook")], "module 0, Sequential, has hooks"),
+    "a hook before a Sequential": (lambda: [hooked("register_forward_pre_hook")], "module 0, Sequential, has hooks"),
+    "a forward of a Sequential": (lambda: [patched(nn.Sequential(nn.Linear(4, 4)))], "module 0, Sequential, has a forward of its own"),
+    "a forward of a layer": (lambda: [patched(nn.Linear(4, 4))], "module 0, Linear, has forward="),
+    "a derived Sequential": (lambda: [Doubled(nn.Linear(4, 4))], "module 0 is Doubled, which is no layer here"),
+    "no momentum": (lambda: [nn.Linear(4, 4), nn.BatchNorm1d(4, momentum=None)], r"module 1, BatchNorm1d\(momentum=None\)"),
+    "no statistics": (lambda: [nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False)], "module 1, BatchNorm1d, has track_running_stats=False"),
+    "a weight alone": (lambda: [nn.Linear(4, 4), unbiased(nn.BatchNorm1d(4))], "module 1, BatchNorm1d, has no bias"),
+    "no mean of all": (lambda: [nn.AdaptiveAvgPool2d(2)], r"module 0, AdaptiveAvgPool2d\(output_size=2\)"),
+    "lazy norm": (lambda: [nn.LazyBatchNorm1d(), nn.Linear(4, 4)], "module 0 is LazyBatchNorm1d.*run the module once"),
+    "weight norm": (lambda: [parametrizations.weight_norm(nn.Linear(4, 4))], "module 0 is ParametrizedLinear.*remove_parametrizations makes it plain"),
     "lazy": (lambda: [nn.LazyLinear(4)], "module 0 is LazyLinear.*run the module once"),
     "sizes": (lambda: [nn.Linear(4, 5), nn.Linear(4, 5)], "module 1, Linear, has in_features=4, and 5 enter"),
     "no weights": (lambda: [nn.ReLU(), nn.Flatten()], "shape of one sample is not known"),
 }  # fmt: skip
 
 
+#: Modules for flat samples.
+FLAT = (
+    "shared",
+    "a shared weight",
+    "a shared bias",
+    "shared numbers",
+    "no momentum",
+    "no statistics",
+    "a weight alone",
+)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_no_layer_can_be_is_refused_by_name_and_place(name):
     make, said = REFUSED[name]
-    shape = {"sizes": (4,), "shared": (4,), "no weights": None}.get(name, (4, 8, 8))
+    shape = {"sizes": (4,), "no weights": None}.get(name, (4,) if name in FLAT else (4, 8, 8))
     with pytest.raises(NetError, match=said):
         wl.from_torch(nn.Sequential(*make()), shape)
 
@@ -153,6 +212,16 @@ def test_hooks_losses_and_other_objects_are_refused():
     hooked[0].register_forward_hook(lambda *given: None)
     with pytest.raises(NetError, match="module 0, Linear, has hooks"):
         wl.from_torch(hooked)
+    for make in (lambda: patched(nn.Sequential(nn.Linear(4, 3))), lambda: nn.Sequential(nn.Linear(4, 3))):
+        outer = make()
+        if "forward" not in vars(outer):
+            outer.register_forward_hook(lambda module, given, out: 2 * out)
+        with pytest.raises(NetError, match=r"the module has (hooks|a forward of its own)"):
+            wl.from_torch(outer)
+    scaled = wl.to_torch(wl.from_torch(nn.Sequential(nn.Linear(4, 3)), scale=0.5))
+    scaled.register_forward_hook(lambda module, given, out: 2 * out)
+    with pytest.raises(NetError, match="the module has hooks"):
+        wl.from_torch(scaled)
     plain = nn.Sequential(nn.Linear(4, 3))
     with pytest.raises(NetError, match="reduction='sum'"):
         wl.from_torch(plain, loss=nn.CrossEntropyLoss(reduction="sum"))
@@ -175,6 +244,29 @@ def test_hooks_losses_and_other_objects_are_refused():
         wl.from_torch(images, in_shape=(8, 8))
     with pytest.raises(ArgumentError, match="to_torch wants a Run or a Model"):
         wl.to_torch(plain)
+
+
+def test_traced_and_wrapped_modules_are_no_sequentials():
+    plain = nn.Sequential(nn.Linear(4, 3))
+    for other, said in (
+        (torch.fx.symbolic_trace(plain), "got a Sequential of torch.fx"),
+        (nn.DataParallel(plain), r"got an object of type 'DataParallel': .*; give module\.module"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            wl.from_torch(other)
+
+
+def test_hooks_on_gradients_get_a_warning():
+    for on_module in (True, False):
+        module = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+        if on_module:
+            module[1].register_full_backward_hook(lambda *given: None)
+        else:
+            module[1].weight.register_hook(lambda gradient: 2 * gradient)
+        with pytest.warns(
+            UserWarning, match="^1 has hooks on gradients, which layers here lack: predictions are the same"
+        ):
+            wl.from_torch(module)
 
 
 def test_frozen_parameters_are_named(recwarn):

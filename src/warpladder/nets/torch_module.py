@@ -40,9 +40,12 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 REMEDIES = {
     "Softmax": "CrossEntropyLoss computes it from the logits: leave it out",
     "LogSoftmax": "CrossEntropyLoss computes it from the logits: leave it out",
-    "LazyLinear": "run the module once, so that its sizes are known",
-    "LazyConv2d": "run the module once, so that its sizes are known",
+    "Lazy": "run the module once, so that its sizes are known",
+    "Parametrized": "torch.nn.utils.parametrize.remove_parametrizations makes it plain",
 }
+
+#: Attributes in which wrappers of PyTorch hold the module that was given to them.
+WRAPPED = {"OptimizedModule": "_orig_mod", "DataParallel": "module", "DistributedDataParallel": "module"}
 
 
 def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, name: str = "torch") -> Net:
@@ -54,17 +57,17 @@ def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, 
     that its layer lacks, occurs twice, or the layers do not fit each other; the message has its place.
     """
     if not is_torch(module, "Sequential"):
+        inner, kind = WRAPPED.get(type(module).__name__), kind_of(module)
+        kind = f"a Sequential of {type(module).__module__}" if type(module).__name__ == "Sequential" else kind
         raise ArgumentError(
-            f"from_torch wants a torch.nn.Sequential, got {kind_of(module)}: of another module only its state_dict can "
-            "be read, by Model.from_state_dict(net, module.state_dict())"
+            f"from_torch wants a torch.nn.Sequential, got {kind}: of another module only its state_dict can "
+            f"be read, by Model.from_state_dict(net, module.state_dict()){f'; give module.{inner}' * bool(inner)}"
         )
+    check_sequential("the module", module)
     places = list(_chain(module))
     parts = list(_parts(places))
-    held: dict[int, str] = {}
-    for place, each in parts:
-        if each is not None and list(each.parameters()) and held.setdefault(id(each), place) != place:
-            raise NetError(f"module {place} is module {held[id(each)]} again: layers here share no weights")
     layers = tuple(_layer(place, each) for place, each in places)
+    _check_shared(parts)
     first = _in_shape(places, layers) if in_shape is None else checked_in_shape("in_shape", in_shape)
     chosen, shape = _loss(loss), first
     if chosen is None:
@@ -88,14 +91,35 @@ def parameters_of(net: Net, module: Any) -> dict[str, Any]:
 
 
 def is_torch(value: Any, name: str) -> bool:
-    """True for an object of PyTorch's own class of this name, not of a derived class."""
-    return type(value).__name__ == name and type(value).__module__.partition(".")[0] == "torch"
+    """True for a module of the class of `torch.nn` of this name, not of a derived or a traced one."""
+    return type(value).__name__ == name and type(value).__module__.startswith("torch.nn.modules.")
+
+
+def _check_shared(parts: list[tuple[str, Any]]) -> None:
+    """Raise `NetError` if a module occurs twice, or two have a parameter, or its numbers, in common."""
+    held: dict[int, str] = {}
+    for place, each in parts:
+        mine = [] if each is None else list(each.parameters())
+        if mine and held.setdefault(id(each), place) != place:
+            raise NetError(f"module {place} is module {held[id(each)]} again: layers here share no weights")
+        for parameter in mine:
+            at = 0 if getattr(parameter, "is_meta", False) else parameter.data_ptr()
+            if at and (other := held.setdefault(at, place)) != place:
+                raise NetError(f"module {place} has a parameter of module {other}: layers here share no weights")
+
+
+def check_sequential(where: str, module: Any) -> None:
+    """Raise `NetError` if a Sequential computes something else than its chain."""
+    _check_hooks(where, module)
+    if "forward" in vars(module):
+        raise NetError(f"{where} has a forward of its own: only a Sequential's own chain is read")
 
 
 def _chain(module: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     """Modules of a Sequential in order, with their names, as "0" or "features.0"."""
     for name, each in module._modules.items():
         if is_torch(each, "Sequential"):
+            check_sequential(f"module {before}{name}, Sequential,", each)
             yield from _chain(each, f"{before}{name}.")
         elif not is_torch(each, "Identity"):
             yield before + name, each
@@ -133,7 +157,8 @@ def _layer(place: str, module: Any) -> Layer | Residual:
         return Residual(*chains[0] or (), projection=chains[1] or False)
     known = Layer.known.get(OTHER_NAMES.get(kind, kind))
     if known is None or not is_torch(module, kind):
-        remedy = REMEDIES.get(kind, f"there are {', '.join(_names())}, and Sequentials of them")
+        start = next((each for each in REMEDIES if kind.startswith(each)), "")
+        remedy = REMEDIES.get(start, f"there are {', '.join(_names())}, and Sequentials of them")
         raise NetError(f"module {place} is {'a ' if known else ''}{kind}, which is no layer here: {remedy}")
     _check_hooks(where, module)
     settings = {}
@@ -150,9 +175,12 @@ def _layer(place: str, module: Any) -> Layer | Residual:
         if usual is None or _one(value) not in usual:
             raise NetError(f"{where} has {name}={shown(value)}: {known.__name__} here has {_fields(known)}")
     parameters = module._parameters
-    if "bias" in parameters and parameters["bias"] is None and not {"bias", "affine"} & settings.keys():
-        raise NetError(f"{where} has bias=False: {known.__name__} here has a bias")
-    return known(**settings)
+    if "bias" in parameters and parameters["bias"] is None and settings.get("bias", True) and settings.get("affine", 1):
+        raise NetError(f"{where} has no bias: {known.__name__} here has one")
+    try:
+        return known(**settings)
+    except NetError as error:
+        raise NetError(f"module {place}, {error}") from None
 
 
 def _check_hooks(where: str, module: Any) -> None:
@@ -227,7 +255,9 @@ def _check_sizes(net: Net, places: list[tuple[str, Any]]) -> None:
 
 
 def _warn_of_frozen(module: Any) -> None:
-    """Warn of parameters that PyTorch would leave unchanged in training."""
+    """Warn of parameters that PyTorch would leave unchanged in training, and of gradients that it would change."""
+    if hooked := [name or "the module" for name, each in module.named_modules() if _hooks_gradients(each)]:
+        warn(f"{listed(hooked)} has hooks on gradients, which layers here lack: predictions are the same, training not")
     frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
     if frozen:
         has = "has" if len(frozen) == 1 else "have"
@@ -235,6 +265,11 @@ def _warn_of_frozen(module: Any) -> None:
             f"{listed(frozen)} {has} requires_grad=False, which layers here lack: predictions are the same, but "
             "training changes every parameter"
         )
+
+
+def _hooks_gradients(module: Any) -> bool:
+    own = module.parameters(recurse=False)
+    return bool(module._backward_hooks or module._backward_pre_hooks) or any(each._backward_hooks for each in own)
 
 
 def _names() -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, RungError
 from ..errors.arguments import called_by_name, kind_of, wanted
 from ..nets import Loss, Shape
-from ..nets.torch_module import net_of_module, parameters_of
+from ..nets.torch_module import check_sequential, net_of_module, parameters_of
 from .model import Model
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def from_torch(
     """
     units = next(iter(getattr(module, "_modules", {}).values()), None)
     has_units = type(units).__module__ == "warpladder.rungs.peers.torch.units"  # a module of `to_torch`
+    if has_units:
+        check_sequential("the module", module)
     inner = module[1:] if has_units else module
     net = net_of_module(inner, in_shape, loss, name)
     state = None if optimizer is None else _state_of(optimizer, inner)
