@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 import pytest
 from checkpoints import adam, example, finished
-from runs import CNN, MLP
+from runs import CNN, CONFIG, MLP, data
 
 from warpladder import nets
 from warpladder.checkpoint import flat_weights, read_weights, save
 from warpladder.errors import CheckpointError
 from warpladder.nets.params import initial, views
-from warpladder.train import Model
+from warpladder.train import Model, train
 
 FLAT = initial(CNN, 4)
 NAMED = views(CNN, FLAT)
@@ -90,6 +90,42 @@ def test_what_does_not_fit_is_a_line_that_names_it(tmp_path, named, words):
     with pytest.raises(CheckpointError, match=words) as error:
         read_weights(path, CNN)
     assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_mapping_around_the_state_dict_is_named():
+    wrapped = {"epoch": 3, "model": dict(NAMED), "optimizer": {}}
+    for use in (
+        lambda: Model.from_state_dict(CNN, wrapped),
+        lambda: train(CNN, data(), CONFIG.but(epochs=0), weights=wrapped),
+    ):
+        with pytest.raises(
+            CheckpointError, match=r"holds a mapping under 'model', 'optimizer': .*state_dict\['model'\]"
+        ):
+            use()
+
+
+def of_class(net, turn=lambda array: array):
+    """Parameters of a net of three Linear layers under the names of a class, each turned."""
+    names = {"1": "fc1", "3": "fc2", "5": "fc3"}
+    return {f"{names[name[0]]}{name[1:]}": turn(array) for name, array in views(net, initial(net, 1)).items()}
+
+
+def test_a_class_with_other_widths_or_transposed_matrices_is_told_so():
+    net, other = (nets.mlp((1, 8, 8), hidden=widths) for widths in ((32, 16), (24, 48)))
+    with pytest.raises(CheckpointError, match=r"it fits the net with --hidden 24,48, in Python .*\(24, 48\)"):
+        Model.from_state_dict(net, of_class(other))
+    with pytest.raises(CheckpointError, match="its matrices fit transposed: weights here are"):
+        Model.from_state_dict(net, of_class(net, lambda array: array.T))
+    with pytest.raises(CheckpointError, match="does not fit net") as raised:
+        Model.from_state_dict(net, {f"{name}.x": array for name, array in of_class(other).items()})
+    assert "it fits" not in str(raised.value)
+
+
+def test_a_variance_below_0_is_refused():
+    net = nets.Net("n", (3,), (nets.Linear(out_features=2), nets.BatchNorm1d()), nets.CrossEntropyLoss())
+    running = {"1.running_mean": np.zeros(2, np.float32), "1.running_var": np.array([1, -1], np.float32)}
+    with pytest.raises(CheckpointError, match=r"1\.running_var holds a variance below 0"):
+        Model.from_state_dict(net, dict(views(net, initial(net, 1))) | running)
 
 
 def test_whole_numbers_of_a_mapping_are_refused():

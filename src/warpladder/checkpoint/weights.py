@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..config import TrainConfig
+from ..data.convert import to_numpy
 from ..errors import CheckpointError
-from ..errors.arguments import listed
+from ..errors.arguments import listed, shown
 from ..errors.warning import warn
 from ..nets import Linear, Net, Shape, hidden_option, with_hidden
 from ..nets.params import tensor_shapes
@@ -49,6 +50,16 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
     return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source, dtype)
 
 
+def arrays_of(named: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """NumPy arrays of a `state_dict`'s tensors. Raises `CheckpointError` for a mapping that only holds one."""
+    if inner := [name for name, value in named.items() if isinstance(value, Mapping)]:
+        raise CheckpointError(
+            f"'state_dict' holds a mapping under {listed(map(repr, inner))}: give the one with the weights, as "
+            f"state_dict[{shown(inner[0])}]"
+        )
+    return {str(name): to_numpy(array, str(name)) for name, array in named.items()}
+
+
 def flat_weights(
     net: Net, named: Mapping[str, Any], source: str = "state_dict", dtype: str = "float32",
     shapes: Mapping[str, Shape] | None = None,
@@ -74,7 +85,7 @@ def flat_weights(
             ]
             raise CheckpointError(
                 f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; names are those of the equal "
-                f"torch.nn.Sequential's state_dict{_ambiguous(shapes, given)}"
+                f"torch.nn.Sequential's state_dict{_ambiguous(shapes, given) or _otherwise(net, shapes, given)}"
             )
         pairs = dict.fromkeys((theirs.rpartition(".")[0], ours.rpartition(".")[0]) for ours, theirs in matches.items())
         shown = listed(f"{theirs} is layer {ours}" for theirs, ours in pairs)
@@ -94,6 +105,8 @@ def flat_weights(
             values = array.astype(dtype).ravel()
         if not np.isfinite(values).all():
             raise CheckpointError(f"{source!r}: {name} holds numbers that are not finite in {dtype}")
+        if name.endswith(".running_var") and values.min(initial=0) < 0:
+            raise CheckpointError(f"{source!r}: {name} holds a variance below 0")
         rounds = rounds or (array.dtype.itemsize > values.itemsize and not np.array_equal(values, array.ravel()))
         parts.append(values)
     if rounds:
@@ -195,6 +208,20 @@ def _ambiguous(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any]) 
     found = {name: np.shape(array) for name, array in given.items()}
     ours, theirs = (sorted(sorted(each.items()) for each in _by_module(some).values()) for some in (shapes, found))
     return "; shapes fit, but several layers have the same ones: rename the tensors" if ours == theirs else ""
+
+
+def _otherwise(net: Net, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any]) -> str:
+    """Hint if tensors of other names fit once matrices are transposed, or the hidden layers have other widths; else
+    "".
+    """
+    found = {name: np.shape(array) for name, array in given.items()}
+    if matching(shapes, {name: shape[::-1] if len(shape) == 2 else shape for name, shape in found.items()}):
+        return "; its matrices fit transposed: weights here are (outputs, inputs)"
+    widths = [shape[0] for shape in found.values() if len(shape) == 2][:-1]
+    if not widths or len(widths) != sum(isinstance(layer, Linear) for layer in net.layers) - 1 or not all(widths):
+        return ""
+    other = with_hidden(net, widths)
+    return f"; it fits the net with {hidden_option(other)}" if matching(tensor_shapes(other), found) else ""
 
 
 def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:

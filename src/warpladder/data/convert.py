@@ -43,7 +43,9 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
         return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]
-        raise DataError(f"{what} cannot be made an array ({reason:.100}): give rows of one length") from None
+        is_tensor = callable(getattr(values, "to_dense", None))
+        todo = "a dense tensor, as to_dense() or dequantize() makes it" if is_tensor else "rows of one length"
+        raise DataError(f"{what} cannot be made an array ({reason:.100}): give {todo}") from None
 
 
 def looks_nhwc(shape: tuple[int, ...]) -> bool:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint, check_free, save
-from ..checkpoint.weights import check_order, of_weights, with_counts
-from ..data.convert import to_numpy
+from ..checkpoint.weights import arrays_of, check_order, of_weights, with_counts
 from ..data.dataset import Dataset, pixels
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
@@ -312,7 +311,7 @@ class Model:
         mark = mark_of(net, scale, classes)
         if optimizer is not None:
             check_order(net, weights)
-        made = of_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}, mark)
+        made = of_weights(net, arrays_of(weights), mark)
         return Model(made if optimizer is None else from_torch(made, optimizer))
 
     @called_by_name

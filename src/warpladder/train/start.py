@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, is_over, read_weights
-from ..checkpoint.weights import unflattened
+from ..checkpoint.weights import arrays_of, unflattened
 from ..config import TrainConfig
-from ..data.convert import to_numpy
 from ..data.dataset import Dataset
 from ..errors import CheckpointError
 from ..machine.precision import named
@@ -31,7 +30,7 @@ def fresh_start(net: Net, config: TrainConfig, data: DataMark, rung: Rung, weigh
         )
         return Checkpoint(net, config, data, rung.name, params=tensors(net, params, buffers))
     if isinstance(weights, Mapping):
-        flat = flat_weights(net, {name: to_numpy(array, str(name)) for name, array in weights.items()}, dtype=element)
+        flat = flat_weights(net, arrays_of(weights), dtype=element)
     else:
         flat = read_weights(weights, net, element)
     return Checkpoint(net, config, data, rung.name, params=unflattened(net, flat))
