@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ def test_a_class_number_that_only_another_part_has():
 BAD = {
     "mixed": (["a", 0, "b"], "mix names and numbers, 'a' and 0"),
     "mixed objects": (np.array(["a", 1], object), "mix names and numbers"),
+    "masked": (np.ma.masked_array([1, 0], [False, True]), "train labels: masked values have no number: fill them in"),
+    "numbers of another kind": ([Decimal(1), Decimal(0)], r"Decimal\('1'\): labels are names, whole numbers or bool"),
     "missing": (["a", None], "the label of sample 1 is None"),
     "nan": ([0.0, float("nan")], "the label of sample 1 is nan"),
     "decimals": (
@@ -98,6 +101,10 @@ FEATURES = {
     "text": (np.array([[1, "b"]], object), "row 0, column 1 holds 'b', which is no number"),
     "dates": (np.array([["2026-01-01"]], "datetime64[D]"), "must be numbers"),
     "complex": (np.array([[1j]]), "must be numbers"),
+    "masked": (
+        np.ma.masked_array([[1.0, 2.0]], [[False, True]]),
+        "samples: masked values have no number: fill them in",
+    ),
 }
 
 
@@ -106,6 +113,15 @@ def test_features_that_cannot_be(kind):
     x, words = FEATURES[kind]
     with pytest.raises(DataError, match=words):
         arrays(x, [0], x, [0])
+
+
+def test_masks_without_a_masked_value_and_weights_that_are_no_numbers():
+    x = np.ma.masked_array([[1.0, 2.0]], [[False, False]])
+    assert arrays(x, [0], x, [0]).train_x.tolist() == [[1.0, 2.0]]
+    with pytest.raises(DataError, match="weights of samples must be numbers, got <U1"):
+        arrays(x, [0], x, [0], sample_weight=["a"])
+    with pytest.raises(DataError, match="train targets: masked values have no number"):
+        arrays(x, np.ma.masked_array([0.5], [True]), x, [0.5], targets=True)
 
 
 @pytest.mark.parametrize("x", [[[1, 70_000]], [[-5, 2]], np.array([[1, 2.5]], object), [[True, False]]])

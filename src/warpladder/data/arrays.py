@@ -85,6 +85,8 @@ def arrays(
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
     train_y, test_y, valid_y = (labels.get(part) for part in parts)
     weight = None if sample_weight is None else to_numbers(sample_weight, f"{name}: weights of samples")
+    if weight is not None and weight.dtype.kind not in "iuf":
+        raise DataError(f"{name}: weights of samples must be numbers, got {weight.dtype}")
     made = Dataset(
         name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, classes,
         train_weight=weight, columns=columns,

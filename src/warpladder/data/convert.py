@@ -37,6 +37,8 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # which NumPy lacks
             values = values.float()
+    if np.ma.is_masked(values):
+        raise DataError(f"{what}: masked values have no number: fill them in, by filled(), or leave their samples out")
     if callable(getattr(values, "toarray", None)):
         raise DataError(f"{what}: a {type(values).__name__} is sparse: give a dense array, by its method toarray()")
     try:

@@ -89,10 +89,10 @@ def _from_objects(found: np.ndarray, what: str) -> np.ndarray:
             raise DataError(
                 f"{what}: the label of sample {at} is {kind_of(label)}: of dates make numbers, and give them as targets"
             )
-        if label is None or not (isinstance(label, (str, bool, int, float, np.generic)) and label == label):
-            raise DataError(
-                f"{what}: the label of sample {at} is {shown(label)}: leave out the samples without a label"
-            )
+        if not (isinstance(label, (str, bool, int, float, np.generic)) and label == label):
+            is_gap = label is None or type(label).__name__ == "NAType" or isinstance(label, float | np.generic)
+            todo = "leave out the samples without a label" if is_gap else "labels are names, whole numbers or bool"
+            raise DataError(f"{what}: the label of sample {at} is {shown(label)}: {todo}")
     text = [isinstance(label, str) for label in each]
     if any(text) and not all(text):
         name, number = each[text.index(True)], each[text.index(False)]
