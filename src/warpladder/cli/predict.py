@@ -122,11 +122,12 @@ def _check_places(
 def _samples(model: Run, path: Path) -> tuple[list[str], np.ndarray, float]:
     """Names of a folder's images, else none; samples as the net takes them, and their scale."""
     from ..data.folders import SUFFIXES, read_images
-    from ..errors import DataError
+    from ..data.reader import opened
     from ..train.samples import as_samples
 
     if not path.exists():
-        raise DataError(f"{path}: cannot be opened (No such file or directory): check the path and its permissions")
+        with opened(path):
+            pass
     if path.suffix.lower() not in SUFFIXES and not path.is_dir():
         return [], *_of_file(model, path)
     names, images = read_images(path, model.net.in_shape)

@@ -124,6 +124,7 @@ def opened(path: Path, limit: int = LIMIT) -> Iterator[Reader]:
             raise DataError(f"{path}: is not a regular file")
         raw = open(path, "rb")  # noqa: SIM115 (closed below; only its opening is guarded here)
     except OSError as error:
+        path_of(path)  # which says more of an address
         raise DataError(
             f"{path}: cannot be opened ({error.strerror or error}): check the path and its permissions"
         ) from None

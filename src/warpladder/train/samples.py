@@ -183,7 +183,7 @@ def fitted(data: Dataset, net: Net, mark: DataMark) -> Dataset:
             )
         labels = {
             part: numbered(names[y] if len(names) else y, mark.class_names, f"{data.name}: {part[:-2]} labels")
-            for part in ("train_y", "valid_y", "test_y")
+            for part in ("test_y", "valid_y", "train_y")
             if (y := getattr(data, part)) is not None
         }
         whole = {part: y.astype(np.int32) for part, y in labels.items()}

@@ -121,3 +121,31 @@ def test_a_gap_among_whole_numbers_is_to_be_filled_in():
     x = pandas.DataFrame({"age": [1.5, 2, 3, 4], "kids": pandas.array([1, None, 3, 5], dtype="Int64")})
     with pytest.raises(DataError, match="row 1, column 'kids' holds <NA>, which is no number; fill it in, leave it"):
         arrays(x, [0, 1, 0, 1], x, None)
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_saved_index_is_left_out_of_a_table_to_predict(rows, tmp_path):
+    """`to_csv` writes the index by default; in training it is left out as well."""
+    people = frame()
+    run = wl.train("mlp", table(people, "answer"), QUICK, rung="numpy")
+    some = people.sample(rows, random_state=1)
+    some.to_csv(tmp_path / "some.csv")
+    with pytest.warns(UserWarning, match=r"some\.csv: 'Unnamed: 0' counts the rows, and is left out"):
+        found = run.predict(tmp_path / "some.csv")
+    assert (found == run.predict(some)).all()
+    with pytest.warns(UserWarning, match="'Unnamed: 0' counts the rows"):
+        data = table(people, "answer", test=tmp_path / "some.csv")
+    assert (data.test_x == table(people, "answer", test=some).test_x).all()
+    for name, values in (("id", range(rows)), ("Unnamed: 0", np.arange(rows) + 0.5)):
+        with pytest.raises(DataError, match=f"its columns are not those of the training data: it has '{name}'"):
+            run.predict(some.assign(**{name: values}))
+
+
+def test_a_label_that_no_net_knows_is_named_by_its_row(tmp_path):
+    from warpladder.train.samples import fitted
+
+    people = frame()
+    run = wl.train("mlp", table(people, "answer"), QUICK, rung="numpy")
+    other = table(people.assign(answer="maybe"), "answer", encoding=run.checkpoint.data.table, whole=True)
+    with pytest.raises(DataError, match="test labels: 'maybe', the label of sample 0, is none of the classes no, yes"):
+        fitted(other, run.net, run.checkpoint.data)

@@ -22,7 +22,15 @@ from ..reader import opened, path_of
 from ..subset import check_numbers, permutation, stratified
 from .encoding import FEW_ROWS, LARGEST, TableEncoding, TargetColumn
 from .frame import Frame, from_data_frame, from_text, joined
-from .oddities import counting, may_be_label, warn_of_large_numbers, warn_of_leaks, warn_of_outliers, warn_of_twins
+from .oddities import (
+    counting,
+    may_be_label,
+    saved_indexes,
+    warn_of_large_numbers,
+    warn_of_leaks,
+    warn_of_outliers,
+    warn_of_twins,
+)
 from .text import MOST_TITLES, read_text
 
 _LIMIT = 2**32  # bytes of text
@@ -122,10 +130,10 @@ def table(
     classes = () if targets else classes_of(y if is_known else y[train])
     if not is_known:
         warn_of_dates(classes, f"{frame.source}: values of the label {shown(learnt[0])}")
-    x = encoding.apply(features)
+    x = _encoded(features, encoding)
     test_x, test_y = (x, y) if whole else (x[held], y[held])
     if tested is not None:
-        test_x = encoding.apply(tested)
+        test_x = _encoded(tested, encoding)
         test_y = learnt_of(tested, learnt, bool(targets))
     if classes:
         _check_known(frame, learnt[0], np.concatenate([valid, held]), y, classes)
@@ -324,5 +332,11 @@ def _limited(source: str, train: np.ndarray, limit: int, seed: int) -> np.ndarra
 
 def samples_of(source: Any, encoding: TableEncoding) -> np.ndarray:
     """Encoded samples (rows, features) float32 of a table to predict: a path or a data frame."""
-    frame = read_frame(source)
-    return encoding.apply(frame)
+    return _encoded(read_frame(source), encoding)
+
+
+def _encoded(frame: Frame, encoding: TableEncoding) -> np.ndarray:
+    """Encoded rows (rows, features) float32, without a saved index that the training table had not."""
+    known = (*encoding.learnt, *encoding.dropped, *(column.name for column in encoding.columns))
+    beyond = Frame(frame.source, {name: each for name, each in frame.columns.items() if name not in known})
+    return encoding.apply(frame.without(saved_indexes(beyond)))

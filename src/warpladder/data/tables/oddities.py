@@ -94,9 +94,22 @@ def _is_index(column: TableColumn) -> bool:
     that were chosen from a table.
     """
     numbers = column.numbers
-    is_nameless = _NAMELESS.fullmatch(column.name) is not None and bool((numbers == np.floor(numbers)).all())
-    is_index = is_nameless and len(np.unique(numbers)) == len(numbers)
-    return len(numbers) > 2 and (is_index or bool((np.diff(numbers) == 1).all()))
+    return len(numbers) > 2 and (_is_saved_index(column) or bool((np.diff(numbers) == 1).all()))
+
+
+def _is_saved_index(column: TableColumn) -> bool:
+    """True if a column has no name and a whole number of its own in each row."""
+    numbers = column.numbers
+    is_whole = _NAMELESS.fullmatch(column.name) is not None and bool((numbers == np.floor(numbers)).all())
+    return is_whole and len(np.unique(numbers)) == len(numbers)
+
+
+def saved_indexes(frame: Frame) -> tuple[str, ...]:
+    """Names of columns without a name that hold a saved index, with a warning that they are left out."""
+    found = tuple(name for name, column in frame.columns.items() if _is_saved_index(column))
+    if found:
+        warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out")
+    return found
 
 
 def counting(frame: Frame) -> tuple[str, ...]:
