@@ -79,8 +79,10 @@ def test_kinds_of_columns_of_polars():
 )
 def test_columns_that_are_no_cells_are_refused(value, words):
     frame = both()[1].drop("price").with_columns(odd=polars.Series([value] * ROWS))
-    with pytest.raises(DataError, match=f"data frame: column 'odd' holds {words}: make numbers of it, or drop it"):
+    with pytest.raises(DataError, match=f"data frame: column 'odd' holds {words}: make numbers of it, or .*--drop odd"):
         wl.data.table(frame, "answer")
+    dropped = wl.data.table(frame, "answer", drop=["odd"])
+    assert (dropped.train_x == wl.data.table(frame.drop("odd"), "answer").train_x).all()
     with pytest.raises(wl.WarpladderError, match=r"a data frame with rows: collect\(\) the lazy one"):
         wl.data.table(frame.lazy(), "answer")
 
