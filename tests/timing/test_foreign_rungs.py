@@ -27,6 +27,8 @@ from warpladder.timing.foreign.process import ForeignFault, ForeignProcess
 from warpladder.timing.foreign.server import shorten
 from warpladder.timing.foreign.trainer import ForeignTrainer, wanted
 from warpladder.timing.kernel_files import kernel_files
+from warpladder.timing.peak_memory import peak_rss
+from warpladder.timing.source_text import confirmed
 from warpladder.trainers.base import State, StepLog
 
 pytestmark = pytest.mark.usefixtures("machine_once")
@@ -35,7 +37,7 @@ CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 NET = nets.softmax((1, 4, 4), 2)
 
 FILE = """
-import ctypes, os, signal, sys, threading, time
+import ctypes, os, resource, signal, sys, threading, time; import warpladder.timing.peak_memory
 from dataclasses import dataclass
 import numpy as np
 from warpladder.ladder import OneOf, Options, Rung, Trainer, find, option
@@ -74,6 +76,12 @@ ENDS = {
         setattr(time, "perf_counter", lambda: 0.0), setattr(time, "perf_counter_ns", lambda: 0),
         setattr(np, "array_equal", lambda *_: True), setattr(StepLog, "__eq__", lambda *_: True),
         setattr(State, "bits", lambda self: b""), sys.setprofile(lambda *_: None), sys.addaudithook(lambda *_: None),
+    ),
+    "limits": lambda self: resource.prlimit(os.getppid(), resource.RLIMIT_CORE, (0, 0)),
+    "bytecode": lambda self: open(os.environ["BYTECODE"], "ab").write(b"x"),
+    "small": lambda self: setattr(sys.modules["warpladder.timing.peak_memory"], "resident_peak", lambda: 1),
+    "own limits": lambda self: (
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0)), resource.prlimit(os.getppid(), resource.RLIMIT_CORE),
     ),
     "busy": lambda self: threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start(),
 }
@@ -197,7 +205,7 @@ def test_it_has_no_rights_over_the_process_of_the_climb(how, file, data):
 
 
 @pytest.mark.skipif(not rights.scopes(), reason="the system lets a user's processes send each other signals")
-@pytest.mark.parametrize("how", ["signals", "writes"])
+@pytest.mark.parametrize("how", ["signals", "writes", "limits"])
 def test_its_signals_and_its_reach_into_memory_end_at_its_family(how, file, data):
     rung = foreign.find(f"{file}:how={how}")
     trainer, process = opened(rung, data)
@@ -231,7 +239,7 @@ def test_a_paused_process_gets_back_what_another_rung_has_taken(file, data):
     foreign.end(victim)
 
 
-@pytest.mark.parametrize("how", ["honest", "flood", "daemon", "escapes", "changes", "patches", "busy"])
+@pytest.mark.parametrize("how", ["honest", "flood", "daemon", "escapes", "changes", "patches", "busy", "own limits"])
 @pytest.mark.by_day("honest", "busy")
 def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
     rung = foreign.find(f"{file}:how={how}")
@@ -279,6 +287,43 @@ def test_a_changed_file_of_the_package_ends_it(file, data, tmp_path, monkeypatch
     with pytest.raises(RungError, match=r"own file ops.linear\.py was changed while it ran.*install warpladder anew"):
         process.pause()
     assert living(process) == []
+
+
+def test_bytecode_that_is_written_while_it_runs_is_removed(file, data, tmp_path, monkeypatch):
+    cache = tmp_path / "package" / "__pycache__"
+    cache.mkdir(parents=True)
+    files = [cache / f"{name}.cpython-311.pyc" for name in ("kept", "changed")]
+    for each in files:
+        each.write_bytes(b"bytecode")
+    for name in ("bytecode", "remove_bytecode"):
+        whole = getattr(own_files, name)
+        monkeypatch.setattr(process_file, name, lambda *given, whole=whole: whole(*given, folder=tmp_path / "package"))
+    monkeypatch.setenv("BYTECODE", str(files[1]))
+    rung = foreign.find(f"{file}:how=bytecode")
+    trainer, process = opened(rung, data)
+    trainer.run(Order(0, 0, 96), 0, 3)
+    process.pause()
+    assert [each.exists() for each in files] == [True, False]
+    foreign.end(rung)
+
+
+def test_its_peak_memory_is_the_systems_figure(file, data):
+    found, reason = peak_rss(foreign.find(f"{file}:how=small"), NET, data, CONFIG)
+    assert found is not None and found > 16 << 20, reason
+
+
+def test_sources_are_those_of_the_files(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("class Mine:\n    pass\n\nclass Other:\n    pass\n")
+    told = {
+        "mine.py": ("class Lovely: pass",),
+        "mine.py, Mine": ("class Mine:", "    pass"),
+        "mine.py, Lovely": ("class Lovely: pass",),
+        "ops/relu/array.py": ("class Lovely: pass",),
+        "helper.py": ("x = 1",),
+    }
+    found = confirmed(told, str(mine))
+    assert list(found) == ["mine.py", "mine.py, Mine", "helper.py"] and found["mine.py"][0] == "class Mine:"
 
 
 def test_a_long_text_ends_between_words():

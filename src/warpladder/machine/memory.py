@@ -38,11 +38,16 @@ def free_memory() -> int | None:
     return max(free, 0)
 
 
-def resident_peak() -> int:
-    """Largest resident set of this process in bytes: VmHWM on Linux, where `ru_maxrss` is inherited from the parent."""
-    status = Path("/proc/self/status")
+def resident_peak(process: int | None = None) -> int:
+    """Largest resident set in bytes of this process, or of one with this id: VmHWM on Linux, where `ru_maxrss` is
+    inherited from the parent. 0 if the system does not report another process's.
+    """
+    status = Path(f"/proc/{process or 'self'}/status")
     if status.exists():
-        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) << 10
+        found = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return int(found[0].split()[1]) << 10 if found else 0
+    if process is not None:
+        return 0
     import resource  # not on Windows
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS

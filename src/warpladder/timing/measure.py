@@ -25,7 +25,7 @@ from .gpu_clock import GpuClock
 from .kernel_files import kernel_hint
 from .proof_cache import ProofCache
 from .rung_proof import prove_rung
-from .source_text import texts
+from .source_text import confirmed, texts
 from .task import PROBE, plan, proven_with, train_in_calls
 from .turn import Refused, Turn, check_log, copied
 
@@ -94,7 +94,10 @@ def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
         entry.found |= {"idea": trainer.idea, "unit": None}
     entry.peak = peak
     if not is_peer(entry.rung):
-        entry.sources = trainer.texts() if isinstance(trainer, ForeignTrainer) else texts(trainer, entry.rung.path)
+        path = entry.rung.path
+        entry.sources = (
+            confirmed(trainer.texts(), path) if isinstance(trainer, ForeignTrainer) else texts(trainer, path)
+        )
 
 
 def _probe(entry: TimedEntry, trainer: Trainer) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -41,6 +43,32 @@ def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def confirmed(named: Mapping[str, Sequence[str]], path: str | None) -> dict[str, tuple[str, ...]]:
+    """Texts that the process of a user's file names, but only where they stand in the file of that name, if it is the
+    user's or of the package; and the user's file as it is.
+    """
+    files = [] if path is None else [Path(path).expanduser().resolve()]
+    own, found = {_name(file): file for file in files}, dict[str, tuple[str, ...]]()
+    for name, file in own.items():
+        with suppress(OSError, UnicodeDecodeError):
+            found[name] = _lines(_read(file)[1])
+    for name, lines in named.items():
+        place = name.partition(", ")[0]
+        file = own.get(place, PACKAGE / place)
+        if not file.is_file() or _stands_in(_read(file)[1], lines):
+            found.setdefault(name, tuple(lines))
+    return found
+
+
+def _stands_in(text: str, lines: Sequence[str]) -> bool:
+    """True if these lines follow each other in a text."""
+    return _joined(lines[:MOST]) in _joined(_lines(text, most=0))
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(["", *lines, ""])
+
+
 def _read(source: type | Path) -> tuple[str, str]:
     if isinstance(source, Path):
         return _name(source), source.read_text(encoding="utf-8-sig")
@@ -59,7 +87,8 @@ def _name(path: Path) -> str:
     return path.name if path.is_absolute() else path.as_posix()
 
 
-def _lines(text: str) -> tuple[str, ...]:
-    """Printable lines of a text without trailing blanks, at most `MOST`."""
+def _lines(text: str, most: int = MOST) -> tuple[str, ...]:
+    """Printable lines of a text without trailing blanks, at most `most`, or all if it is 0."""
     lines = ["".join(c if c.isprintable() else "?" for c in line.expandtabs(4)).rstrip() for line in text.splitlines()]
-    return tuple(lines if len(lines) <= MOST else [*lines[:MOST], f"({len(lines) - MOST:,} more lines)"])
+    left = len(lines) - most if most else 0
+    return tuple([*lines[:most], f"({left:,} more lines)"] if left > 0 else lines)

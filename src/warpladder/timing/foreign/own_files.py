@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -24,12 +25,25 @@ def changed(before: Stamps, folder: str | os.PathLike[str] = PACKAGE) -> str:
     return os.path.relpath(other[0], folder) if other else ""
 
 
-def _entries(folder: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def bytecode(folder: str | os.PathLike[str] = PACKAGE) -> Stamps:
+    """Stamps of the package's bytecode, which Python takes in place of a source file."""
+    return {path: stamp for path, stamp in _entries(os.fspath(folder), True) if path.endswith(".pyc")}
+
+
+def remove_bytecode(before: Stamps, folder: str | os.PathLike[str] = PACKAGE) -> None:
+    """Remove bytecode that was written since: it may be another program's than the source's. Python makes it anew."""
+    for path, stamp in bytecode(folder).items():
+        if before.get(path) != stamp:
+            with suppress(OSError):
+                os.remove(path)
+
+
+def _entries(folder: str, is_cached: bool = False) -> Iterator[tuple[str, tuple[int, int]]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                if entry.name != "__pycache__":
-                    yield from _entries(entry.path)
+                if is_cached or entry.name != "__pycache__":
+                    yield from _entries(entry.path, is_cached)
             else:
                 found = entry.stat(follow_symlinks=False)
                 yield entry.path, (found.st_size, found.st_ctime_ns)

@@ -15,10 +15,10 @@ from time import monotonic
 from typing import Any
 
 from ...errors import RungError
-from ...machine.memory import free_memory
+from ...machine.memory import free_memory, resident_peak
 from . import family
 from .messages import BrokenMessage, receive, send
-from .own_files import changed, stamps
+from .own_files import bytecode, changed, remove_bytecode, stamps
 from .rights import restored, scheduling
 
 PACKAGE = Path(__file__).resolve().parents[3]
@@ -85,7 +85,7 @@ class ForeignProcess:
         mark = f"{os.getpid()}-{id(self):x}"
         start = "import sys; sys.path.insert(0, sys.argv[2]); "
         start += "from warpladder.timing.foreign.server import main; main(sys.argv[1:])"
-        before, self.stamps = scheduling(), stamps()
+        before, self.stamps, self.bytecode = scheduling(), stamps(), bytecode()
         with theirs:
             self.child = subprocess.Popen(
                 [sys.executable, "-P", "-u", "-c", start, str(theirs.fileno()), str(PACKAGE)],
@@ -94,11 +94,12 @@ class ForeignProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, family.MARK: mark},
+                env={**os.environ, family.MARK: mark, "PYTHONDONTWRITEBYTECODE": "1"},
             )
         self.family, self.scheduling, self.left = family.Family(self.child.pid, mark), before, scheduling()
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.channel, selectors.EVENT_READ)
+        self.largest = 0  # most memory of the family that was seen, in bytes
         self.printed, self.first, self.last = 0, list[str](), list[str]()
         self.reader = threading.Thread(target=self._read_output, daemon=True)
         self.reader.start()
@@ -152,6 +153,7 @@ class ForeignProcess:
             self.is_paused, self.left = True, scheduling(*self._processes())
             if other := restored(self.scheduling):
                 self._end(f"changed the {other} of the climb's own process, which slows others down: it was ended")
+            remove_bytecode(self.bytecode)
             if name := changed(self.stamps):
                 self._end(
                     f"warpladder's own file {name} was changed while it ran: it was ended; install warpladder anew"
@@ -165,6 +167,7 @@ class ForeignProcess:
             if restored(self.left, *self._processes()) and restored(self.left, *self._processes()):
                 self._end("another process has lowered the rights of its process to processors, and keeps them low")
             self.is_paused, self.scheduling, self.stamps = False, scheduling(), stamps()
+            self.bytecode = bytecode()
             self.family.signal(signal.SIGCONT)
 
     def _processes(self) -> tuple[int, ...]:
@@ -173,6 +176,10 @@ class ForeignProcess:
     def cpu_seconds(self) -> float:
         """Processor seconds of the process and its living descendants."""
         return self.family.cpu_seconds()
+
+    def peak_memory(self) -> int:
+        """Largest memory in bytes of the process, as the system counts it, or of its family where more was seen."""
+        return max(self.largest, resident_peak(self.child.pid))
 
     def output(self) -> str:
         """Message about the text that the process printed; empty if it printed nothing."""
@@ -189,6 +196,7 @@ class ForeignProcess:
         """End the process and all its descendants."""
         self.reason = self.reason or "its process was ended"
         self.family.kill()
+        remove_bytecode(self.bytecode)
         if not self.is_paused:
             restored(self.scheduling)
         with suppress(subprocess.TimeoutExpired):
@@ -215,6 +223,7 @@ class ForeignProcess:
 
     def _hold_limits(self) -> None:
         used = self.family.memory()
+        self.largest = max(self.largest, used)
         if used > self.memory:
             self._end(f"used {used / 2**30:.1f} GiB of memory, and may use {self.memory / 2**30:.1f}: it was ended")
         if (count := self.family.count()) > PROCESSES:
