@@ -89,6 +89,55 @@ def test_folders_to_train_and_to_test_with(tmp_path):
     assert len(data.train_x) == 6 and len(data.test_x) == 4
 
 
+@pytest.mark.parametrize(
+    "names", [("train", "test", "val"), ("Training", "Testing", "Validation"), ("Train", "TEST", "valid")]
+)
+def test_folders_to_train_validate_and_test_with(tmp_path, names):
+    for name, count in zip(names, (3, 2, 4), strict=True):
+        images(tmp_path / name, count)
+    data = load(str(tmp_path))
+    assert data.valid_x is not None and data.valid_y is not None
+    assert (len(data.train_x), len(data.test_x), len(data.valid_x)) == (6, 4, 8)
+    assert data.valid_y.tolist() == [0] * 4 + [1] * 4
+    with pytest.raises(DataError, match="has a validation set already"):
+        load(str(tmp_path), validation=2)
+
+
+def test_hidden_files_and_folders_are_no_images(tmp_path, run):
+    """A Mac's archive and a notebook leave such ones; a hidden folder would be a class."""
+    images(tmp_path / "pets", 5)
+    wanted = load(str(tmp_path / "pets"))
+    (tmp_path / "pets" / "cat" / "._00.png").write_bytes(b"\0\5\x16\7")
+    hidden = tmp_path / "pets" / ".ipynb_checkpoints"
+    hidden.mkdir()
+    Image.fromarray(np.zeros((4, 5, 3), np.uint8)).save(hidden / "00.png")
+    data = load(str(tmp_path / "pets"))
+    assert data.class_names == ("cat", "dog") and np.array_equal(data.train_x, wanted.train_x)
+
+
+def test_images_of_more_than_8_bits_are_refused_and_not_cut(tmp_path):
+    images(tmp_path / "pets", 5, mode="L")
+    odd = tmp_path / "pets" / "dog" / "zz.png"
+    Image.fromarray(np.full((4, 5), 200, np.uint16)).save(odd)
+    data = load(str(tmp_path / "pets"))
+    assert any((x == 200).all() for x in (*data.train_x, *data.test_x))
+    Image.fromarray(np.full((4, 5), 2000, np.uint16)).save(odd)
+    with pytest.raises(DataError, match=r"zz\.png: .* more than 8 bits for each pixel: bring it to 8"):
+        load(str(tmp_path / "pets"))
+    odd.unlink()
+    Image.fromarray(np.full((4, 5), 0.5, np.float32)).save(odd.with_suffix(".tif"))
+    with pytest.raises(DataError, match=r"zz\.tif: .* more than 8 bits for each pixel"):
+        load(str(tmp_path / "pets"))
+
+
+def test_too_few_images_and_folders_one_deeper_are_named(tmp_path):
+    images(tmp_path / "pets" / "data", 1)
+    with pytest.raises(DataError, match=r"pets: holds no folders of images: .*; \S+/pets/data has such folders"):
+        load(str(tmp_path / "pets"))
+    with pytest.raises(DataError, match="data: 2 images are too few to draw a fifth of them to test with"):
+        load(str(tmp_path / "pets" / "data"))
+
+
 def test_folders_that_cannot_be(tmp_path):
     with pytest.raises(DataError, match="holds no folders of images: put the images of each class"):
         load(str(tmp_path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from .sniff import other_kind
 from .subset import stratified
 from .tables.load import is_table
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+#: Names, in lower case, of the folders of the parts of a data set.
+PARTS = {"train": ("train", "training"), "test": ("test", "testing"), "valid": ("valid", "val", "validation")}
 
 
 def read_folder(path: str | os.PathLike[str], seed: int = 0) -> Dataset:
@@ -34,17 +37,35 @@ def read_folder(path: str | os.PathLike[str], seed: int = 0) -> Dataset:
         There are no images, or one is damaged or of another size; the message names it.
     """
     root = Path(path)
-    if (root / "train").is_dir():
-        train_x, train_y = _images(root / "train")
-        test = next((root / name for name in ("test", "valid", "val") if (root / name).is_dir()), None)
+    parts = {part: next((each for each in _folders(root) if each.name.lower() in PARTS[part]), None) for part in PARTS}
+    valid: dict[str, Any] = {}
+    if parts["train"] is not None and _folders(parts["train"]):
+        train_x, train_y = _images(parts["train"])
+        test = parts["test"] or parts["valid"]
         if test is None:
-            raise DataError(f"{root}: has a folder train, but none called test")
+            raise DataError(f"{root}: has a folder {parts['train'].name}, but none called test")
         test_x, test_y = _images(test, train_x[0])
+        if parts["valid"] not in (None, test):
+            valid_x, valid_y = _images(parts["valid"], train_x[0])
+            valid = {"valid_x": np.stack(valid_x), "valid_y": valid_y}
     else:
         x, y = _images(root)
         train, _, held = stratified(str(root), np.array(y), seed, 0, True)
         train_x, train_y, test_x, test_y = ([part[at] for at in rows] for rows in (train, held) for part in (x, y))
-    return arrays(np.stack(train_x), train_y, np.stack(test_x), test_y, layout="NCHW", name=root.name or str(root))
+        if not held.size:
+            raise DataError(f"{root}: {len(x)} images are too few to draw a fifth of them to test with: add some")
+    name = root.name or str(root)
+    return arrays(np.stack(train_x), train_y, np.stack(test_x), test_y, layout="NCHW", name=name, **valid)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Folders in a folder in the order of their names, without hidden ones."""
+    return sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+
+
+def _is_image(path: Path) -> bool:
+    """True for the name of an image that is not hidden, as ._1.png of a Mac's archive is."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 def read_images(path: Path, shape: tuple[int, ...]) -> tuple[list[str], np.ndarray]:
@@ -56,7 +77,7 @@ def read_images(path: Path, shape: tuple[int, ...]) -> tuple[list[str], np.ndarr
     DataError
         There are no images, or one is damaged or of another size; the message names it.
     """
-    found = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES)
+    found = [path] if path.is_file() else sorted(filter(_is_image, path.rglob("*")))
     if not found:
         raise DataError(f"{path}: holds no images ({', '.join(SUFFIXES)})")
     if len(shape) != 3:
@@ -80,8 +101,8 @@ def _images(folder: Path, like: np.ndarray | None = None) -> tuple[list[np.ndarr
     """Images (channels, height, width) uint8 and class names, in the order of the files' names."""
     x: list[np.ndarray] = []
     y: list[str] = []
-    for of_class in sorted(each for each in folder.iterdir() if each.is_dir()):
-        for file in sorted(each for each in of_class.iterdir() if each.suffix.lower() in SUFFIXES):
+    for of_class in _folders(folder):
+        for file in sorted(filter(_is_image, of_class.iterdir())):
             first = x[0] if x else like
             x.append(_alike(file, None if first is None else first.shape, "the images before it"))
             y.append(of_class.name)
@@ -90,9 +111,17 @@ def _images(folder: Path, like: np.ndarray | None = None) -> tuple[list[np.ndarr
             raise DataError(f"{folder}: {instead}")
         raise DataError(
             f"{folder}: holds no folders of images: put the images of each class ({', '.join(SUFFIXES)}) into a folder "
-            f"that has the class's name{archives(folder)}"
+            f"that has the class's name{_deeper(folder)}{archives(folder)}"
         )
     return x, y
+
+
+def _deeper(folder: Path) -> str:
+    """Clause on a folder in this one that has folders of images; "" without one."""
+    for inner in _folders(folder):
+        if any(_is_image(each) for of_class in _folders(inner) for each in of_class.iterdir()):
+            return f"; {inner} has such folders"
+    return ""
 
 
 def other_set(folder: Path) -> str:
@@ -128,7 +157,11 @@ def _image(path: Path) -> np.ndarray:
 
     try:
         with Image.open(path) as file:
-            grey = file.mode in ("1", "L", "I;16", "LA")
+            if file.mode == "F" or (
+                file.mode.startswith("I") and not 0 <= min(file.getextrema()) <= max(file.getextrema()) <= 255
+            ):
+                raise ValueError("it has more than 8 bits for each pixel: bring it to 8, or give arrays as .npz")
+            grey = file.mode in ("1", "L", "LA") or file.mode.startswith("I")
             pixels = np.asarray(file.convert("L" if grey else "RGB"), np.uint8)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         kind = other_kind(path)
