@@ -157,9 +157,8 @@ def _image(path: Path) -> np.ndarray:
 
     try:
         with Image.open(path) as file:
-            if file.mode == "F" or (
-                file.mode.startswith("I") and not 0 <= min(file.getextrema()) <= max(file.getextrema()) <= 255
-            ):
+            is_deep = file.mode.startswith("I") and not np.isin(np.asarray(file), range(256)).all()
+            if file.mode == "F" or is_deep:
                 raise ValueError("it has more than 8 bits for each pixel: bring it to 8, or give arrays as .npz")
             grey = file.mode in ("1", "L", "LA") or file.mode.startswith("I")
             pixels = np.asarray(file.convert("L" if grey else "RGB"), np.uint8)
