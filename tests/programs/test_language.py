@@ -97,8 +97,8 @@ int main() {
     cudaEvent_t e, e2; cudaEventCreate(&e); cudaEventCreate(&e2);
     cudaGraph_t g; cudaGraphExec_t x;
     cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
-    cudaEventRecord(e, s); cudaStreamWaitEvent(s2, e, 0);
     add<<<1, 64, 0, s>>>(d, 1, 64);
+    cudaEventRecord(e, s); cudaStreamWaitEvent(s2, e, 0);
     add<<<1, 64, 0, s2>>>(d, 2, 64);
     cudaEventRecord(e2, s2); cudaStreamWaitEvent(s, e2, 0);
     cudaMemcpyAsync(h, d, 256, cudaMemcpyDeviceToHost, s);

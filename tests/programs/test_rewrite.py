@@ -33,6 +33,11 @@ def test_a_launch_becomes_a_call():
         ("namespace a { __global__ void k(int* x) {} }", "a::k<<<1, 2>>>(x);", "emu::start(a::k, "),
         ("__global__ void k(int* x) {}\n__global__ void k(float* x) {}", "k<<<1, 2>>>(x);", "emu::deduced("),
         ("", "(*kernel)<<<1, 2>>>(x);", "emu::start((*kernel), "),
+        (
+            "template <class F> __global__ void k(const float4 a, F f) {}",
+            "k<<<1, 2>>>({1,\n 2}, f);",
+            ", std::remove_cvref_t<const float4>{1,\n 2}, f)",
+        ),
         ("__global__ void k() {}", "k<<<1, 2>>>();", "emu::Config(1, 2))"),
         ("__global__ void k() {}", "k<<<1, 2, 0, NULL>>>();", "emu::Config(1, 2, 0, nullptr))"),
         ("__global__ void __launch_bounds__(64) k() {}", "k<<<1, 128>>>();", '"k", 64, emu::Config(1, 128))'),

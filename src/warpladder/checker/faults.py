@@ -144,6 +144,10 @@ _HINTS_OF_PROGRAMS = {
     "read later in an array of the device.",
     " orders these lanes of one warp: volatile does not": "add by __shfl_down_sync, or call __syncwarp() after each "
     "read and each store of every line like these: float v = s[t] + s[t + 16]; __syncwarp(); s[t] = v; __syncwarp();",
+    " and no dependency orders the two": "name the first node among those that the second one comes after; while "
+    "streams are captured, record an event in the first and let the second wait for it.",
+    ", with no __threadfence() between the two stores": "call __threadfence() between the store of the data and the "
+    "store of the flag; volatile orders neither.",
     " was freed at ": "free the memory after the last launch or copy that uses it.",
     " an index that has exceeded an int, ": "compute it in 64 bits: size_t i = (size_t)row * width + column.",
     " bytes that the launch gives": "give the bytes of all elements, n * sizeof of one, as the third number of "
@@ -166,6 +170,12 @@ _HINTS_OF_PROGRAMS = {
     " that nothing has written, ": "round the grid up, (n + block - 1) / block, and let the guard if (i < n) stop the "
     "threads that are left over.",
     ": the number of blocks is rounded down": "round the grid up, (n + block - 1) / block.",
+    " bytes of a variable, and a kernel reads others at ": "give the bytes of the whole variable, sizeof name; sizeof "
+    "of a pointer is 8, and elements have several bytes each.",
+    " in a launch that is not cooperative, ": "launch it with cudaLaunchCooperativeKernel, with no more blocks than "
+    "fit on the GPU at a time.",
+    " it counts bytes, so multiply it by sizeof ": "the x of surf1Dread, surf2Dwrite and their kind is x * sizeof of "
+    "one element; y and z count rows and layers.",
     "fills a variable after the launches that read it": "call cudaMemcpyToSymbol before the launch.",
     " of __shared__ arrays ": "use smaller tiles, or extern __shared__ with the bytes as the third number of <<< >>>, "
     "which cudaFuncSetAttribute allows to be more.",

@@ -238,6 +238,8 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     is_deduced = len(heads) > 1 or any(
         each.has_namesake or each.has_pack or each.parameters > count or "=" in each.head for each in declared
     )
+    if is_deduced and len(heads) == 1:
+        arguments = _typed(arguments, *heads)
     bounds = launch_bounds.in_launch([each.bounds for each in declared], values)
     cluster = next((f".of_clusters({each.cluster})" for each in declared if each.cluster), "")
     name = " ".join(kernel.split()).replace("\\", "").replace('"', "'")
@@ -246,6 +248,20 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     more = "" if not bare(arguments).strip(" \t\n\\") else f", {_NULL.sub('nullptr', arguments)}"
     called = f"[=](auto&... emu_a) {{ {kernel}(emu_a...); }}"
     return f'{begin}{called}, "{name}", {bounds}, emu::Config({config}){cluster}{more})'
+
+
+def _typed(arguments: str, head: str) -> str:
+    """Arguments in which a list in braces has the type of its parameter, from which a template deduces nothing."""
+    position = 0
+    for part, parameter in zip(split(arguments), split(head[1:-1]), strict=False):
+        kind = re.fullmatch(r"(?P<type>[^=]*?[\s&>])[A-Za-z_]\w*\s*(?:=.*)?", parameter.strip())
+        position = arguments.index(part, position)
+        if part.startswith("{") and kind:
+            named = f"std::remove_cvref_t<{kind['type'].strip()}>"
+            arguments = arguments[:position] + named + arguments[position:]
+            position += len(named)
+        position += len(part)
+    return arguments
 
 
 def _declared(text: str, known: dict[str, list[DeclaredKernel]]) -> str:

@@ -36,6 +36,11 @@ _DAMAGED = (
     "bytes than the host's array has does"
 )
 
+#: What may say to other host code that a function has run which a stream calls.
+_SIGNALS = re.compile(
+    r"condition_variable|\batomic\b|\batomic_|\bvolatile\b|semaphore|\bsem_|promise|\bfuture\b|pthread_cond|\blatch\b|"
+    r"\bmutex\b|std::barrier|cutWaitForBarrier|WaitForSingleObject"
+)
 _UNMASKED = re.compile(r"(?<![\w.>])(__(?:shfl(?:_up|_down|_xor)?|ballot|any|all))\s*\((?![^;{}]*\)\s*\{)")
 
 
@@ -81,6 +86,8 @@ def run(
             "WARPLADDER_REPORTS": str(reports),
             "WARPLADDER_GPU": described(options.gpu, cores()),
         }
+        if any(_SIGNALS.search(source.text) for source in sources.files.values()):
+            environment["WARPLADDER_SIGNALS"] = "1"
         process = subprocess.Popen(
             [str(files[0].with_suffix("")), *arguments], executable=executable, env=environment, cwd=directory
         )

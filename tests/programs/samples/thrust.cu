@@ -1,3 +1,4 @@
+#include <thrust/complex.h>
 #include <thrust/device_vector.h>
 #include <thrust/host_vector.h>
 #include <thrust/sort.h>
@@ -13,6 +14,10 @@
 struct saxpy { const float a; saxpy(float a) : a(a) {} __host__ __device__ float operator()(const float& x, const float& y) const { return a * x + y; } };
 struct add3 { template <class T> __device__ void operator()(T t) { thrust::get<2>(t) = thrust::get<0>(t) + thrust::get<1>(t); } };
 __global__ void k(float* x, int n) { int i = threadIdx.x; if (i < n) x[i] *= 2; }
+__global__ void turned(thrust::complex<float>* z) {
+    thrust::complex<float> old = z[threadIdx.x];
+    z[threadIdx.x] = 0.5 * old * thrust::complex<float>(0, 1) + thrust::conj(old);
+}
 int main() {
     thrust::host_vector<int> h(1000);
     thrust::default_random_engine rng; thrust::uniform_int_distribution<int> dist(0, 99);
@@ -43,4 +48,8 @@ int main() {
     std::cout << thrust::reduce(thrust::device, raw, raw + 10) << " " << thrust::count(p, p + 10, 8) << "\n"; cudaFree(raw);
     std::list<int> l{3, 1, 2}; thrust::device_vector<int> dl(l.begin(), l.end()); dl.push_back(9); std::cout << dl.size() << dl[3] << "\n";
     auto n = thrust::remove_if(d.begin(), d.end(), [] __host__ __device__ (int v) { return v % 2; }) - d.begin(); std::cout << (n > 400) << " " << thrust::count_if(d.begin(), d.begin() + n, [] __host__ __device__ (int v) { return v % 2; }) << "\n";
+    thrust::device_vector<thrust::complex<float>> c(2, thrust::complex<float>(3, 4));
+    turned<<<1, 2>>>(thrust::raw_pointer_cast(c.data()));
+    thrust::complex<float> turn = c[1], power = thrust::exp(thrust::complex<double>(0, 0));
+    std::cout << turn.real() << " " << turn.imag() << " " << thrust::norm(turn) << " " << thrust::abs(thrust::complex<double>(3, 4)) << " " << (power == 1) << "\n";
 }

@@ -15,6 +15,8 @@ from .functions import functions
 from .rewrite import bare, closing, line_of
 
 _ELSEWHERE = re.compile(r"\b(?:extern|template|typedef|using|inline)\b")
+#: Type that a declaration defines: struct { float taps[9]; } filter;
+_BODY = re.compile(r"\s*(?:const\s+)?(?:struct|union|class)\b\s*\w*\s*\{")
 _REFUSED = re.compile(r"Error: emu: (?P<why>.*)")
 
 
@@ -30,7 +32,9 @@ def counted(text: str, file: str) -> str:
         is_local = any(first < match.start() < last for first, last in inside)
         if is_local or match.start() < position or end == len(plain) or _ELSEWHERE.search(plain, start, end):
             continue
-        names = [re.match(r"[^=[{]*?(\w+)\s*(?:[=[{]|$)", part.strip()) for part in split(plain[match.end() : end])]
+        body = _BODY.match(plain, match.end())
+        first = closing(plain, body.end() - 1) if body else match.end()
+        names = [re.match(r"[^=[{]*?(\w+)\s*(?:[=[{]|$)", part.strip()) for part in split(plain[first:end])]
         line, source = line_of(text, match.start(), file)
         where = re.sub(r'[%{}|"\\]', "?", f"{source}:{line}")
         out.append(text[position : end + 1])

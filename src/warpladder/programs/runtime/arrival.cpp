@@ -34,6 +34,7 @@ static void join(Clock& clock, const Clock& other) {
 
 static cudaStream_t graph_stream = nullptr;  // of the graph that runs
 static bool takes_all_work = false;
+static const void* graph_step = nullptr;  // of the graph that runs: a stream of its own
 bool is_graph_running() { return graph_stream; }
 StreamOfGraph::StreamOfGraph(cudaStream_t stream, bool takes_all) : before(graph_stream), took_all(takes_all_work) {
     if (stream || takes_all) graph_stream = stream;
@@ -43,6 +44,7 @@ StreamOfGraph::~StreamOfGraph() { graph_stream = before, takes_all_work = took_a
 
 // The default stream and cudaStreamLegacy are one.
 static const void* key(cudaStream_t stream) {
+    if (takes_all_work && graph_step) return graph_step;
     if (takes_all_work || (!stream && graph_stream)) stream = graph_stream;
     return uintptr_t(stream) == 1 ? nullptr : stream;
 }
@@ -64,6 +66,21 @@ static unsigned queued(const void* stream) {
     }
     return own[stream] = ++work;
 }
+
+// The steps of a graph know what the graph's stream did before it, and the steps that they depend on.
+StepsOfGraph::StepsOfGraph() : base(key(nullptr)), outer(graph_step) { queued(base); }
+void StepsOfGraph::begin(const void* step, const std::vector<CUgraphNode_st*>& after) {
+    StreamOrder order{orders[base].known, false};
+    for (const void* each : after) join(order.known, orders[each].known);
+    orders[graph_step = step] = order;
+    steps.push_back(step);
+}
+StepsOfGraph::~StepsOfGraph() {
+    graph_step = outer;
+    for (const void* step : steps) join(orders[base].known, orders[step].known);
+    for (const void* step : steps) orders.erase(step);
+}
+bool is_graph_step() { return graph_step; }
 
 static bool has(const Clock& clock, const void* stream, unsigned number) {
     auto known = clock.find(stream);
@@ -100,6 +117,18 @@ void host_waits(cudaStream_t stream) {
 void host_waits_for_all() {
     for (auto& [stream, order] : orders) join(host_knows, order.known);
     arrived();
+}
+
+// What the host knew before a stream called the function that runs.
+static struct {
+    bool is_kept = false;
+    Clock known;
+    std::vector<Arriving> closed;
+} before_function;
+void host_function_ended() {
+    if (!std::exchange(before_function.is_kept, false)) return;
+    host_knows = before_function.known, arriving = before_function.closed;
+    open_arriving(false);
 }
 
 // Knowledge that an event brings to the host or to another stream.
@@ -227,8 +256,11 @@ std::string on_its_way(const void* address, std::string& array, bool& is_read) {
 
 }  // namespace emu
 
-// A host function in a stream may read the writes of all earlier work of the stream.
+// A host function in a stream may read the writes of all earlier work of the stream. What it knows the rest of the host
+// knows too if the program's text has something by which it may say so, as an atomic flag.
 EMU_EXPORT void emu_host_waits(cudaStream_t stream) {
     emu::Lock lock;
+    static const bool has_signals = getenv("WARPLADDER_SIGNALS");
+    if (!has_signals) emu::before_function = {true, emu::host_knows, emu::arriving};
     emu::host_knows_all_of(emu::key(stream));
 }

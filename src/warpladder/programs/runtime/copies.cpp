@@ -247,7 +247,30 @@ static void fills(const void* symbol, const char* place, size_t bytes, Spot spot
     uint32_t now = 0, code = emu_variable_read(place, bytes, 0, &now);
     if (code) late.push_back({place, bytes, code, now, spot});
 }
+
+// What the host has filled of a variable of the device, from its first to its last byte, by its first such call.
+struct FilledPart {
+    size_t bytes, low, high;
+    Spot spot;
+};
+static auto& filled_parts = *new std::map<const char*, FilledPart>;
+
+// A part that nothing has filled and that a kernel has read: zeros, which are seldom meant.
+static void look_for_rest(const char* symbol, const FilledPart& part) {
+    for (auto [low, high] : {std::pair{size_t(0), part.low}, {(part.high + 3) / 4 * 4, part.bytes}}) {
+        uint32_t now = 0;
+        if (low >= high || std::any_of(symbol + low, symbol + high, [](char byte) { return byte; })) continue;
+        const uint32_t code = emu_variable_read(symbol + low, high - low, 0, &now);
+        const size_t filled = part.high - part.low;
+        const bool is_unit = filled == sizeof(void*) || filled * 4 == part.bytes || filled * 8 == part.bytes;
+        if (!code) continue;
+        report(is_unit ? "problem" : "remark", "unfilled", "cudaMemcpyToSymbol at {0} fills " + std::to_string(filled)
+            + " of the " + std::to_string(part.bytes) + " bytes of a variable, and a kernel reads others at {1}: it "
+            "finds zeros", "", part.spot, "", code);
+    }
+}
 void late_variables() {
+    for (auto& [symbol, part] : filled_parts) look_for_rest(symbol, part);
     for (const LateVariable& each : late) {
         uint32_t now;
         if (!emu_variable_read(each.place, each.bytes, each.filled, &now))
@@ -286,7 +309,13 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, unsigned element, size_t of
     open_memory(true);
     char* place = (char*)symbol + offset;
     copying = {file, line};
-    if (to_symbol) fills(symbol, place, count, {file, line});
+    if (to_symbol) {
+        fills(symbol, place, count, {file, line});
+        auto [part, is_new] = filled_parts.try_emplace((const char*)symbol, FilledPart{bytes, offset, offset, {file,
+            line}});
+        part->second.low = std::min(part->second.low, offset);
+        part->second.high = std::max(part->second.high, offset + count);
+    }
     if (to_symbol) memcpy(place, other, count);
     else memcpy(other, place, count);
     copying = {};

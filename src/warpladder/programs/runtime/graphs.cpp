@@ -5,7 +5,7 @@
 struct CUgraphNode_st {
     int type;
     std::function<void()> run;
-    std::vector<CUgraphNode_st*> after;
+    std::vector<CUgraphNode_st*> after;  // of captured work: the last of each stream that its own one has waited for
     CUgraph_st* graph = nullptr;
     std::vector<char> parameters;             // as the program gave them; none of captured work
     std::vector<std::vector<char>> arguments;  // of a kernel
@@ -13,6 +13,8 @@ struct CUgraphNode_st {
     CUgraph_st* child = nullptr;
     CUgraphNode_st* original = nullptr;  // of a node in a clone
     void* memory = nullptr;              // that it allocates or frees
+    const void* stream = nullptr;        // in which it was captured, and its number there
+    unsigned number = 0;
 };
 using Node = std::shared_ptr<CUgraphNode_st>;
 struct CUgraph_st {
@@ -26,6 +28,7 @@ struct CUgraphExec_st {
     struct Step {
         Node node;
         std::function<void()> run;
+        std::vector<CUgraphNode_st*> after;
         bool is_enabled = true;
     };
     std::vector<Step> steps;
@@ -78,8 +81,15 @@ static CUgraphNode_st* added(CUgraph_st* graph, int type, std::function<void()> 
 // Adds a piece of work to the graph that a stream is captured in.
 static CUgraphNode_st* capture(cudaStream_t stream, int type, std::function<void()> run) {
     CUstream_st* own = body_of(stream);
-    ++own->before[own];
-    return added(own->captured, type, std::move(run), nullptr, 0);
+    std::vector<CUgraphNode_st*> after;
+    for (auto& [other, number] : own->before)
+        for (auto node = own->captured->nodes.rbegin(); node != own->captured->nodes.rend(); ++node)
+            if ((*node)->stream == other && (*node)->number <= number) {
+                after.push_back(node->get());
+                break;
+            }
+    CUgraphNode_st* node = added(own->captured, type, std::move(run), after.data(), after.size());
+    return node->stream = own, node->number = ++own->before[own], node;
 }
 
 // Nodes in an order in which each comes after those that it depends on.
@@ -135,7 +145,8 @@ static cudaError_t room_for(const CUgraphExec_st& exec, Spot place);  // graph_m
 // The work of a graph's nodes as they are now.
 static std::vector<CUgraphExec_st::Step> steps(const std::vector<Node>& nodes) {
     std::vector<CUgraphExec_st::Step> out;
-    for (auto& node : nodes) out.push_back({node, node->child ? child_work(node->child) : node->run});
+    for (auto& node : nodes) out.push_back({node, node->child ? child_work(node->child) : node->run,
+        node->after});
     return out;
 }
 static std::function<void()> child_work(cudaGraph_t child) {
@@ -226,6 +237,7 @@ EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long 
     if (!graph) return failed(cudaErrorInvalidValue);
     auto nodes = ordered(*graph);
     if (nodes.size() != graph->nodes.size()) return failed(cudaErrorInvalidValue);
+    host().has_streams = true;
     const bool frees_first = flags & cudaGraphInstantiateFlagAutoFreeOnLaunch;
     executables.insert(*exec = new CUgraphExec_st{steps(nodes), frees_first});
     return returned(cudaSuccess);
@@ -240,8 +252,11 @@ EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* f
     if (cudaError_t error = room_for(*exec, {file, line})) return error;
     auto run = [exec, stream] {
         StreamOfGraph during(stream, true);
-        for (auto& step : exec->steps)
+        StepsOfGraph all;
+        for (auto& step : exec->steps) {
+            all.begin(step.node.get(), step.after);
             if (step.is_enabled) step.run();
+        }
     };
     if (emu_captures(stream)) capture(stream, cudaGraphNodeTypeGraph, run);
     else run();

@@ -28,6 +28,8 @@ EMU_EXPORT void emu_copied(void* to, void* from, size_t bytes);
 EMU_EXPORT void emu_touched(void* memory, size_t bytes, void (*note)(void* to, uintptr_t low, uintptr_t high, int how),
     void* to);
 
+struct CUgraphNode_st;
+
 namespace emu {
 
 struct Spot {  // of a call in the program
@@ -159,9 +161,19 @@ struct StreamOfGraph {
     cudaStream_t before;
     bool took_all;
 };
+// During its life each step of a graph that runs is a stream of its own.
+struct StepsOfGraph {
+    StepsOfGraph();
+    ~StepsOfGraph();
+    void begin(const void* step, const std::vector<CUgraphNode_st*>& after);
+    const void *base, *outer;
+    std::vector<const void*> steps;
+};
+bool is_graph_step();
 void stream_created(cudaStream_t stream, unsigned flags);
 void host_waits(cudaStream_t stream);
 void host_waits_for_all();
+void host_function_ended();
 void host_waits_for(const void* event);
 void event_recorded(const void* event, cudaStream_t stream);
 void stream_waits(cudaStream_t stream, const void* event);

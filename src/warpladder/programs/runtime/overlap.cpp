@@ -41,7 +41,8 @@ static void worked(const Allocation& a, Work now, const std::string& what, Spot 
         uintptr_t at = std::max(mine->low, its->low);
         report("problem", "streams", what + " at {0}" + (kernel.empty() ? " " : ", ") + verbs[mine->how] + " "
             + described(a) + ", from byte " + std::to_string(at - a.low) + " on, which " + before.what + " "
-            + verbs[its->how] + " in another stream, and no event and no wait orders the two", a.name, place, kernel);
+            + verbs[its->how] + (is_graph_step() ? " in another node of the graph, and no dependency orders the two"
+            : " in another stream, and no event and no wait orders the two"), a.name, place, kernel);
         break;
     }
     now.what = what + " at " + place_of(place.file, place.line) + (kernel.empty() ? "" : ",");

@@ -77,7 +77,10 @@ EMU_API cudaStreamDestroy(cudaStream_t stream, const char* file, int line) {
     delete stream;
     return cudaSuccess;
 }
-EMU_EXPORT void emu_host_function(const char* file, int line) { host_function = {file, line}; }
+EMU_EXPORT void emu_host_function(const char* file, int line) {
+    host_function = {file, line};
+    if (!file) host_function_ended();
+}
 EMU_API cudaStreamSynchronize(cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(is_stream(stream), "cudaStreamSynchronize");
     if (is_in_host_function("cudaStreamSynchronize", {file, line})) return cudaErrorNotPermitted;

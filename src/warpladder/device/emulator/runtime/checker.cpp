@@ -178,6 +178,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
                 for (unsigned byte = 0; byte < grain; ++byte)
                     if (bytes >> byte & 1) region.written[at + byte - region.written_low] = 1;
         } else {
+            if (atomic) observes(me, region, at, cell.write, now);
             remember_read(me, cell, now);
         }
     }

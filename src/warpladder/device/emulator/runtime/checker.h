@@ -96,6 +96,7 @@ class Checker {
     void remember_read(Thread& me, Cell& cell, const Access& now);
     static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
     static Block& owner_of(Thread& me, uintptr_t address);
+    void observes(Thread& me, Region& region, uintptr_t address, const Access& write, const Access& now);
     void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now,
         const char* is);
     static void touches_sums(Thread& me, const void* address, size_t size, bool write, const void* code);

@@ -14,6 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "shadow.h"
+
 namespace emu {
 
 struct Moment {
@@ -69,6 +71,7 @@ struct ThreadClock {
     } fence;
     Moment proxy;         // the last fence for reads of the copy engine and the tensor cores
     bool fenced = false;  // since the block's last barrier
+    Access flag{};        // store of another block's thread that it has read last, atomically
     bool has_input = false, has_output = false;  // it has read, or written, memory that is not the block's
 };
 

@@ -82,6 +82,24 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     else worker_here->warn(report);
 }
 
+// A thread has read what one of another block stored, and now reads another store of that one, with no fence between
+// the two: neither waits for the other.
+void Checker::observes(Thread& me, Region& region, uintptr_t address, const Access& write, const Access& now) {
+    if (!write.atomic || write.atomic > 4 || write.thread >= ENGINES || region.shared) return;
+    ThreadClock& mine = clock(me);
+    Access& flag = mine.flag;
+    const bool is_other_block = (write.thread - 1) / threads_per_block_ != block_of(me).linear;
+    if (is_other_block && write.atomic == 4 && now.atomic == 4 && flag.thread == write.thread
+        && flag.epoch == write.epoch && flag.clock == write.clock && flag.code != write.code
+        && !ordered(me, write, true)) {
+        Report report = report_of(me, "race", here(me) + " reads " + element(region, address) + " at {0}, stored by "
+            + thread_name(write.thread) + " at {1}, after it has read what that thread stored at {2}, with no "
+            "__threadfence() between the two stores: other blocks may see them in either order", region.name);
+        report.places = {at_hand(*run_, now.code), in_code(*run_, write.code), in_code(*run_, flag.code)};
+        worker_here->warn(report);
+    } else if (is_other_block) flag = write;
+}
+
 // The first access of a launched kernel to what its parent may access at the same time: a thread that has launched it,
 // or one of the same block after a barrier.
 void Checker::after_launch(Thread& me, Region& region, uintptr_t address, const Cell& cell, const Access& now,

@@ -1,5 +1,6 @@
 // Thrust, by all names of its headers (programs/sources.py).
 #pragma once
+#include "complex.h"
 #include "random.h"
 #include "vectors.h"
 #define THRUST_VERSION 200302
