@@ -13,7 +13,7 @@ from ..nets import Net
 from ..nets.params import views
 from ..trainers.base import State
 from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
-from .normalised.whole_batches import moved_together, normalising
+from .normalised.whole_batches import different, moved_together, normalising
 from .places import Places
 from .reference import ReferenceTrainer, slices
 from .samples import SampleSource
@@ -82,9 +82,9 @@ class SuitedSamples:
             if not np.any(state.params):
                 return rounded, x, y
             which = self._alike(count, again)
-            for _ in range(REPLACED if self.precision.coarse else 1):
+            for last in range(REPLACED)[::-1]:
                 seen = pixels(x[which], source.scale).astype(np.float64)
-                params, near = moved_together(reference, seen, self.precision, places)
+                params, near = moved_together(reference, seen, self.precision, places, widely=last > 0)
                 if not np.any(near):
                     return rounded.but(params=params), x[which], y[which]
                 near = np.unique(which[near])
@@ -101,6 +101,9 @@ class SuitedSamples:
             least = min(count, max(2, -(-NUMBERS // pixels_each)))
             some = np.array(sorted({max(least, count >> i) for i in range(count.bit_length())}))
             few = int(self.rng.choice(some, p=(1 / some) / np.sum(1 / some)))  # of few numbers more batches are fit
+            return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
+        few = different(self.net, count, self.precision)
+        if few < count:
             return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
         to, by = self._pairs(count, again)
         which[to] = by

@@ -6,11 +6,13 @@ batch's own terms are added one by one in float32, in drawn orders of the sample
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...config import TrainConfig
 from ...machine.precision import Precision
-from ...nets import Layer, Net
+from ...nets import Conv2d, Layer, Net
 from ...ops.batchnorm import reference as batchnorm
 from ...trainers.base import State
 from ..bias_sums import AT_ONCE, in_a_row
@@ -20,8 +22,34 @@ from ..reference import ReferenceTrainer
 REAL = 4  # passes with sums in drawn orders
 
 
+class Alike(NamedTuple):
+    """Equal samples of a batch.
+
+    first : (different,) int64, number of each different sample where it is first. which : (n,) int64, number of each
+    sample among the different ones. times : (different,) int64, how often each is in the batch.
+    """
+
+    first: np.ndarray
+    which: np.ndarray
+    times: np.ndarray
+
+    def has(self, values: np.ndarray | None) -> bool:
+        """True if values (n, ...) are equal for equal samples."""
+        return values is not None and bool(np.array_equal(values, values[self.first][self.which]))
+
+
+def _alike(x: np.ndarray) -> Alike | None:
+    """Equal samples of x (n, ...); None if most of them differ."""
+    seen: dict[bytes, int] = {}
+    which = np.array([seen.setdefault(each.tobytes(), len(seen)) for each in x])
+    first, times = np.unique(which, return_index=True, return_counts=True)[1:]
+    return Alike(first, which, times) if 2 * len(first) <= len(x) else None
+
+
 class OneByOne(ReferenceTrainer):
     """Reference whose normalisations have the errors of means that are added one by one, with a rounding after each.
+
+    Convolutions pass each different sample once: of many equal ones they would take nearly all of the time.
 
     moments : input of each normalisation, and the batch's mean and variance as the program has them, (channels,)
         float64.
@@ -34,12 +62,14 @@ class OneByOne(ReferenceTrainer):
         # of each sum of a pass, its errors (channels,) in the first REAL passes, then their root mean square
         self.sizes: list[list[np.ndarray]] = []
         self.number = 0  # of the next sum
+        self.alike: Alike | None = None
         self.exact: list[np.ndarray] = []  # inputs up to the first normalisation, which have no such errors
 
     def activations(self, x: np.ndarray, places: Places | None = None) -> list[np.ndarray]:
         """Inputs of each layer, and the outputs, for a batch; the same object x has the same places."""
         self.moments, self.order, self.number = [], self.rng.permutation(len(x)), 0
         if not (self.exact and self.exact[0] is x):
+            self.alike = None if places is not None else _alike(x)
             self.exact = super().activations(x, places)[: self.net.layers.index(self._first()) + 1]
             self.moments, self.sizes, self.number = [], [], 0
         out = list(self.exact)
@@ -55,6 +85,8 @@ class OneByOne(ReferenceTrainer):
     ) -> np.ndarray:
         layer, name = self.net.layers[i], self.net.names[i]
         if not (layer.normalizes and trains):
+            if isinstance(layer, Conv2d) and self.alike is not None:
+                return np.asarray(super().leaving(i, x[self.alike.first], places, trains, skip)[self.alike.which])
             return super().leaving(i, x, places, trains, skip)
         over = batchnorm.axes(x)
         mean = x.mean(over) + self._off(x)
@@ -65,9 +97,11 @@ class OneByOne(ReferenceTrainer):
         return batchnorm.mapped(z, self._named.get(f"{name}.weight"), self._named.get(f"{name}.bias"))
 
     def _backward(self, layer: Layer, is_first: bool, *factors: np.ndarray | None) -> tuple:
+        x, w, dy = factors
+        if isinstance(layer, Conv2d) and self.alike is not None and self.alike.has(dy):
+            return self._of_different(layer, is_first, *factors)
         if not layer.normalizes:
             return super()._backward(layer, is_first, *factors)
-        x, w, dy = factors
         assert x is not None and dy is not None
         mean, var = next((mean, var) for a, mean, var in self.moments if a is x)
         z = batchnorm.normalised(layer, x, mean, var)  # type: ignore[arg-type]
@@ -79,6 +113,14 @@ class OneByOne(ReferenceTrainer):
         means = [each / count + self._off(terms) for each, terms in zip(sums, (dy, products), strict=True)]
         dx = dy - batchnorm.across(means[0], x) - z * batchnorm.across(means[1], x)
         return dx * batchnorm.across((1.0 if w is None else w) / np.sqrt(var + layer.eps), x), *own  # type: ignore
+
+    def _of_different(self, layer: Layer, is_first: bool, *factors: np.ndarray | None) -> tuple:
+        """Results of `_backward` by the different samples, of which each counts as often as it is in the batch."""
+        x, w, dy = factors
+        assert x is not None and dy is not None and self.alike is not None
+        times = self.alike.times.reshape(-1, *(1,) * (dy.ndim - 1))
+        found = super()._backward(layer, is_first, x[self.alike.first], w, dy[self.alike.first] * times)
+        return found if is_first else ((found[0] / times)[self.alike.which], *found[1:])
 
     def _off(self, terms: np.ndarray) -> np.ndarray:
         """Error (channels,) of each channel's mean of terms (n, channels, ...): of a sum in a drawn order in the first

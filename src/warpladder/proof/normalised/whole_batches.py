@@ -52,6 +52,12 @@ COARSE_ROOM, ROOM = 1.5, 4.0
 #: Numbers of a channel from which on its mean is small where a bias can make it so, and that mean in deviations: the
 #: sum of a large mean's terms, one by one, is less exact than most bounds.
 MANY, MEAN = 1 << 13, 0.25
+#: Roundoffs that a mean of like terms may be off by for each of them, if they are added one by one: an eighth of the
+#: worst. Numbers of pool windows keep a smaller distance, since all numbers of a channel share such an error.
+IN_A_ROW, OF_WINDOWS = 1 / 32, 1 / 2
+TIED = 0.5  # density of the differences between the two largest numbers of a window at 0, in deviations
+MOST = 16  # different samples of a batch of long sums
+FAR = 0.5  # root mean squares by which a channel is shifted at most for a wider gap than rounding needs
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
 
 
@@ -114,11 +120,14 @@ def drawn_buffers(net: nets.Net, rng: np.random.Generator, precision: Precision)
 
 
 def moved_together(
-    reference: ReferenceTrainer, x: np.ndarray, precision: Precision, places: Places | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+    reference: ReferenceTrainer, x: np.ndarray, precision: Precision, places: Places | None = None,
+    widely: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Parameters (param_count,) near the reference's, in the precision's format, at which as few numbers of the batch x
     (n, *in_shape) as shifts of biases achieve are near a kink; and a mask (n,) bool of the samples that have one at the
     first layer that has any, or whose largest logit is not clear.
+
+    widely : True if numbers of a pool's window must be so far apart that no errors of long sums change their order.
     """
     net, params = reference.net, reference.params.astype(precision.element)
     moved = ReferenceTrainer(net, reference.config, State(params))
@@ -134,10 +143,14 @@ def moved_together(
                 before = bias.astype(np.float64)
                 size = float(np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max())
                 room = limit * (COARSE_ROOM if precision.coarse else ROOM)
-                bias += _shifts(a, room, size, _highest(net, i, a, precision, size)).astype(bias.dtype)
+                wide_room = max(room, in_a_row_at(net, i, len(x), precision))
+                most = _highest(net, i, a, precision, size)
+                bias += _shifts(a, (room, wide_room), size, most).astype(bias.dtype)
                 wide[name][...] = bias
                 for at in range(first + 1, i + 1):
                     entering[at] = entering[at] + batchnorm.across(bias - before, a)
+            if widely and isinstance(layer, nets.MaxPool2d):
+                limit = max(limit, OF_WINDOWS * in_a_row_at(net, i, len(x), precision))
             near = ~(layers.margin(layer, entering[i]) > limit)
             if np.any(near):
                 return params, near
@@ -145,6 +158,30 @@ def moved_together(
             entering[i] = _with_small_means(moved, (named, wide), entering, places)
         entering.append(moved.leaving(i, entering[i], places, skip=moved.stored(i, entering)))
     return params, ~has_clear_argmax(net, entering[-1], precision)
+
+
+def in_a_row_at(net: nets.Net, at: int, size: int, precision: Precision) -> float:
+    """Distance from a kink at layer `at` that outlasts sums of a normalisation before it that are added one by one,
+    relative to a channel's deviation, in a batch of this size; 0 if no normalisation has many numbers, or in a coarse
+    format.
+    """
+    counts = [size * math.prod(net.shapes[i][1:]) for i in normalising(net) if i < at]
+    most = max(counts, default=0)
+    return 0.0 if precision.coarse or most <= MANY else IN_A_ROW * precision.roundoff * most
+
+
+def different(net: nets.Net, size: int, precision: Precision) -> int:
+    """Number of different samples of a batch: the batch's size but where sums are long. There it is at most MOST, and
+    about one sample has a pool's window whose order they may change.
+    """
+    if not in_a_row_at(net, len(net.layers), size, precision):
+        return size
+    ties = 1 / MOST
+    for i, layer in enumerate(net.layers):
+        if isinstance(layer, nets.MaxPool2d) and layer.kernel_size > 1:
+            reach = OF_WINDOWS * in_a_row_at(net, i, size, precision)
+            ties += math.prod(net.shapes[i + 1]) * reach * TIED
+    return min(size, max(LEAST, int(1 / ties)))
 
 
 def _with_small_means(
@@ -203,23 +240,29 @@ def _highest(net: nets.Net, relu: int, a: np.ndarray, precision: Precision, size
     return np.asarray(-reach - tied.max(axis=batchnorm.axes(a)))
 
 
-def _shifts(a: np.ndarray, room: float, size: float, most: np.ndarray) -> np.ndarray:
+def _shifts(a: np.ndarray, rooms: tuple[float, float], size: float, most: np.ndarray) -> np.ndarray:
     """Smallest shifts (channels,) of at most `most` after which no number of a (n, channels, ...) is near 0.
 
-    room : distance from 0 that is near, relative to a sample's root mean square, which is at most `size` before. A
-    shift adds to it.
+    rooms : distance from 0 that is near, relative to a sample's root mean square, which is at most `size` before; and
+        the distance that is wanted, if a gap within FAR root mean squares has it, else that of the largest such gap. A
+        shift adds to both.
     """
+    room, wanted = rooms
     rows = np.sort(np.moveaxis(a, 1, 0).reshape(a.shape[1], -1), axis=1)
-    out, far = np.zeros(len(rows)), room * size
+    out = np.zeros(len(rows))
     for channel, row in enumerate(rows):
-        if np.abs(row).min() > far and most[channel] >= 0:
+        if np.abs(row).min() > wanted * size and most[channel] >= 0:
             continue
         beyond = 4 * room * (size + np.abs(row).max())
         edges = np.concatenate([[row[0] - beyond], row, [row[-1] + beyond]])
         shifts = -(edges[1:] + edges[:-1]) / 2
-        usable = (np.diff(edges) > 2 * room * (size + np.abs(shifts))) & (shifts <= most[channel])
+        gaps = np.diff(edges) / (2 * (size + np.abs(shifts)))
+        usable = (gaps > room) & (shifts <= most[channel])
         if not np.any(usable):  # all numbers are 0, or NaN: another batch may have a gap
             continue
+        close = usable & (np.abs(shifts) <= FAR * size)
+        widest = min(wanted, gaps[close].max()) if np.any(close) else room
+        usable &= gaps >= widest
         out[channel] = shifts[usable][np.argmin(np.abs(shifts[usable]))]
     return out
 
