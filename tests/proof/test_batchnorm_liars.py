@@ -29,6 +29,7 @@ from warpladder.ops.engine.base import Buffers
 from warpladder.ops.tables.array import TABLE
 from warpladder.optimizers import Adam
 from warpladder.proof import verify
+from warpladder.proof.verdict import Ledger, Refuted, conclude
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
@@ -236,6 +237,33 @@ def test_the_honest_normalisation_passes(net: Net, config: TrainConfig) -> None:
     verdict = verify(partial(with_op, ArrayBatchNorm), net, config)
     assert verdict.passed, verdict.reason
     assert verdict.checks["buffers"] > 0
+
+
+@pytest.mark.parametrize(
+    "op", [op if op is UnbiasedForward else pytest.param(op, marks=pytest.mark.pairs) for op, _ in LIARS]
+)
+@pytest.mark.usefixtures("cases_once")
+def test_a_wrong_normalisation_of_long_sums_never_passes(op: type[ArrayBatchNorm], monkeypatch: Any) -> None:
+    monkeypatch.setattr("warpladder.proof.normalised.allowance.ENDLESS", 1)
+    config = TrainConfig(batch_size=6, learning_rate=0.02)
+    verdict = verify(partial(with_op, op), IMAGE_NET, config)
+    assert not verdict.passed
+    assert verdict.judged, "one accumulator does not explain it"
+
+
+def test_what_long_sums_explain_is_neither_proven_nor_refuted() -> None:
+    ledger = Ledger()
+    ledger.within("loss", "the batch", "here", 1e-7, 1e-6)
+    with pytest.raises(Refuted) as caught:
+        ledger.within("update", "0.weight", "here", 1e-3, 1e-6)
+    ledger.leave(caught.value, "long sums")
+    verdict = conclude(ledger, ("loss", "update"), None, 1.0)
+    assert not verdict.passed and not verdict.judged
+    assert verdict.reason.startswith("cannot judge: update of 0.weight is off by 1.0e-03")
+    with pytest.raises(Refuted) as caught:
+        ledger.within("predict", "the output", "there", 1e-3, 1e-6)
+    verdict = conclude(ledger, ("loss", "update"), caught.value, 1.0)
+    assert verdict.judged and verdict.reason.startswith("predict")
 
 
 def test_buffers_of_an_op_are_views_of_the_state() -> None:

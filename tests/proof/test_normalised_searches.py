@@ -24,7 +24,17 @@ from warpladder.nets import (
 from warpladder.nets.params import initial, views
 from warpladder.proof import verify
 from warpladder.proof.case_maker import CaseMaker
-from warpladder.proof.normalised.allowance import AT_KINKS, GROWTH, NEAR, STRICT, Allowance
+from warpladder.proof.normalised.allowance import (
+    ACCUMULATORS,
+    AFTER,
+    AFTER_KINKS,
+    AT_KINKS,
+    ENDLESS,
+    GROWTH,
+    NEAR,
+    STRICT,
+    Allowance,
+)
 from warpladder.proof.normalised.format_errors import Excess
 from warpladder.proof.normalised.one_by_one import OneByOne
 from warpladder.proof.normalised.whole_batches import (
@@ -160,6 +170,31 @@ def test_a_source_near_kinks_is_left_and_tried_last() -> None:
     assert allowance.in_order([first, second]) == [second, first]
     rooms = starts(allowance, second, [8 * NEAR, np.inf, 8 * NEAR, np.inf], True)
     assert rooms == pytest.approx([1.0] * STRICT + [GROWTH])  # there is no other source
+
+
+def test_sums_get_several_accumulators_after_starts_in_vain() -> None:
+    allowance, source = Allowance(), Noise(net_of(20, 4), np.uint8, 0)
+    starts(allowance, source, [2 * NEAR] * (AFTER_KINKS - 1), True)
+    assert allowance.accumulators == 1
+    assert starts(allowance, source, [2 * NEAR, 3.0, 1e9], True) == pytest.approx([1.0, 1.0, 3 * GROWTH])
+    assert allowance.accumulators == Allowance(ENDLESS).accumulators == ACCUMULATORS
+    near = Allowance()
+    starts(near, source, [1.5] * AFTER, True)
+    assert near.accumulators == ACCUMULATORS
+
+
+def test_several_accumulators_lose_less() -> None:
+    net, random = three_norms(16, 4), np.random.default_rng(0)
+    x, y = random.random((64, *net.in_shape)), random.integers(0, 10, 64)
+    true = ReferenceTrainer(net, TrainConfig(), State(initial(net, 0))).gradients(x, y)[2]
+    off = [
+        np.linalg.norm(
+            OneByOne(net, State(initial(net, 0)), named("fp32"), np.random.default_rng(1), several).gradients(x, y)[2]
+            - true
+        )
+        for several in (1, ACCUMULATORS)
+    ]
+    assert 0 < off[1] < off[0] / 3
 
 
 def test_a_start_that_fails_otherwise_leaves_no_source() -> None:

@@ -25,7 +25,7 @@ from .bias_sums import BiasSums, has_like_terms
 from .bounds import update_bounds
 from .normalised.allowance import Allowance
 from .normalised.format_errors import counts_errors, with_format_errors
-from .normalised.whole_batches import LEAST, cancelled_biases, drawn_buffers, whole_step
+from .normalised.whole_batches import LEAST, cancelled_biases, drawn_buffers, longest_sum, whole_step
 from .patience import Patience
 from .places import Moments, places_in
 from .reference import ReferenceTrainer
@@ -88,7 +88,7 @@ class CaseMaker:
         self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
         self.patience = Patience()
-        self.allowance = Allowance()
+        self.allowance = Allowance(0 if self.precision.coarse else longest_sum(net, config.batch_size or 1))
 
     def case(
         self, name: str, order: Order, sources: Sequence[SampleSource], *,
@@ -239,6 +239,7 @@ class CaseMaker:
         count = size if is_whole else min(size, max(wanted.distinct, -(-size // REPEATED)))
         least = LEAST if self.net.normalizes else 2
         again = max(0, min(size - wanted.distinct, size // FEW + 1)) if is_whole and size >= least else 0
+        self.suited.accumulators = self.allowance.accumulators
         rounded, x, y = self.suited.find(state, count, source, places, again)
         which = self._repeated(count, size)
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
@@ -251,7 +252,9 @@ class CaseMaker:
         if self.net.normalizes:
             step = whole_step(reference, step, seen, y, self.precision, places, weights)
             if counts_errors(self.net, size, self.precision) and wanted.updates and np.any(rounded.params):
-                step, reason = with_format_errors(self.net, step, batch, self.precision, self.rng, self.allowance.room)
+                step, reason = with_format_errors(
+                    self.net, step, batch, self.precision, self.rng, self.allowance.room, self.allowance.accumulators
+                )
                 if reason:
                     return step, self._dataset("batch", x, y, source.scale, weights), reason, []
         if sums is not None and (allows or are_few(self.net, size)):

@@ -34,6 +34,8 @@ class ReferenceStep:
     uncertainty, loss_uncertainty : additional tolerance of the gradient, (param_count,) float64 or None, and of the
         loss, because the loss loses digits.
     largest_loss : largest loss of a sample, or 0 if it is ordinary.
+    partial : True if a normalisation's sums are taken to have several accumulators, since a program with one has errors
+        like those of faults.
     buffers, buffer_scales : true running statistics after the step, and the scales of their errors, (buffer_count,)
         float64; None for a net without them.
     """
@@ -48,6 +50,7 @@ class ReferenceStep:
     uncertainty: np.ndarray | None = None
     loss_uncertainty: float = 0.0
     largest_loss: float = 0.0
+    partial: bool = False
     buffers: np.ndarray | None = None
     buffer_scales: np.ndarray | None = None
 

@@ -19,6 +19,7 @@ from .extremes.magnitudes import KINDS
 from .normalised.whole_batches import buffer_bounds, judged, rest_of
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
+from .verdict import Refuted
 
 #: Largest loss of a sample that is compared where a peer declares deviations: some count rarer labels as so rare.
 COUNTED = 15.0
@@ -28,6 +29,9 @@ EXTREME = 4  # samples at extremes whose outputs are compared
 OWN = (*(kind for kind in KINDS if kind != "small pixels"), "mixed")  # kinds of extremes with large and small weights
 LARGEST = 2.0**100  # largest weight after a step there: float32 holds 2^28 times as much
 LIKE = 5  # samples of data sets that are nearly alike, at most
+#: Largest error that long sums in one accumulator may make by way of a kink, the checks that see it, and words for it.
+LONG_SUMS, BY_SUMS = 1 / 16, ("loss", "update", "slots")
+IN_ONE = "so may be a program that adds up all of a channel's numbers in one accumulator"
 WIDER = 4.0  # times its bound that a loss there may be off by: no witness has chosen the samples
 
 
@@ -63,9 +67,16 @@ def _check_steps(
             trainer.set_state(wanted.state)
         log = trainer.run(case.order, wanted.step, wanted.step + 1)
         context.check_log(log, case.order, 1, where)
-        _check_logged(context, case.name, wanted, log, where)
-        if case.updates:
-            _check_update(context, trainer, wanted, where)
+        try:
+            _check_logged(context, case.name, wanted, log, where)
+            if case.updates:
+                _check_update(context, trainer, wanted, where)
+        except Refuted as error:
+            is_slight = error.row is not None and error.row.error <= LONG_SUMS
+            if wanted.partial and is_slight and error.check in BY_SUMS:
+                context.ledger.leave(error, IN_ONE)
+                continue
+            raise
 
 
 def _check_logged(context: ProofContext, name: str, wanted: ReferenceStep, log: StepLog, where: str) -> None:

@@ -39,6 +39,7 @@ class SuitedSamples:
 
     def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: Precision) -> None:
         self.net, self.config, self.rng, self.precision = net, config, rng, precision
+        self.accumulators = 1  # of a normalisation's sums
 
     def find(
         self, state: State, count: int, source: SampleSource, places: Places | None = None, again: int = 0
@@ -84,7 +85,7 @@ class SuitedSamples:
             which = self._alike(count, again)
             for last in range(REPLACED)[::-1]:
                 seen = pixels(x[which], source.scale).astype(np.float64)
-                params, near = moved_together(reference, seen, self.precision, places, widely=last > 0)
+                params, near = moved_together(reference, seen, self.precision, places, last > 0, self.accumulators)
                 if not np.any(near):
                     return rounded.but(params=params), x[which], y[which]
                 near = np.unique(which[near])
@@ -102,7 +103,7 @@ class SuitedSamples:
             some = np.array(sorted({max(least, count >> i) for i in range(count.bit_length())}))
             few = int(self.rng.choice(some, p=(1 / some) / np.sum(1 / some)))  # of few numbers more batches are fit
             return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
-        few = different(self.net, count, self.precision)
+        few = different(self.net, count, self.precision, self.accumulators)
         if few < count:
             return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
         to, by = self._pairs(count, again)

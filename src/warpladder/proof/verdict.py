@@ -150,6 +150,7 @@ class Ledger:
     def __init__(self) -> None:
         self.checks: Counter[str] = Counter()
         self.worst: dict[tuple[str, str], VerdictRow] = {}
+        self.undecided: Refuted | None = None
 
     def near(
         self, check: str, where: str, tensors: dict[str, tuple[np.ndarray, np.ndarray]], bounds: dict[str, float],
@@ -180,6 +181,10 @@ class Ledger:
         if failed:
             row = max(failed, key=excess)
             raise Refuted(row.check, str(row), row)
+
+    def leave(self, refuted: Refuted, why: str) -> None:
+        """Leave a failed check undecided, because of what an honest program may do: no verdict passes with it."""
+        self.undecided = self.undecided or Refuted(refuted.check, f"cannot judge: {refuted}; {why}", refuted.row)
 
     def holds(self, check: str, condition: object, message: str) -> None:
         """Check a condition; raise `Refuted` with the message if it is false."""
@@ -214,10 +219,12 @@ def conclude(ledger: Ledger, required: tuple[str, ...], refuted: Refuted | None,
     missing = [check for check in required if not ledger.checks[check]]
     if refuted is None and missing:
         refuted = Refuted("complete", f"these checks were not made: {', '.join(missing)}")
+    judged = refuted is not None or ledger.undecided is None
+    refuted = refuted or ledger.undecided
     row = refuted.row if refuted is not None else max(ledger.rows, key=excess)
     error, bound = (float("inf"), 0.0) if row is None else (row.error, row.bound)
     if refuted is not None:
         reason = str(refuted)
     else:
         reason = f"every check held; closest to its bound, {str(row).replace('is off', 'was off')}"
-    return Verdict(refuted is None, error, bound, reason, ledger.rows, dict(ledger.checks), seconds)
+    return Verdict(refuted is None, error, bound, reason, ledger.rows, dict(ledger.checks), seconds, judged)

@@ -316,7 +316,8 @@ class ExtremesDrawer:
             step = replace(step, uncertainty=uncertainty + (0.0 if step.uncertainty is None else step.uncertainty))
             if not precision.coarse and counts_errors(net, n, precision):
                 batch = x, x if y is None else y, np.ones(n), places, None
-                step, beyond = with_format_errors(net, step, batch, precision, self.rng, room=1.0)
+                several = maker.allowance.accumulators
+                step, beyond = with_format_errors(net, step, batch, precision, self.rng, 1.0, several)
                 if beyond:
                     return None
             uncertainty = uncertainty if step.uncertainty is None else step.uncertainty

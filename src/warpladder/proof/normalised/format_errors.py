@@ -84,11 +84,13 @@ def counts_errors(net: Net, size: int, precision: Precision) -> bool:
 
 
 def with_format_errors(
-    net: Net, step: ReferenceStep, batch: Batch, precision: Precision, rng: np.random.Generator, room: float
+    net: Net, step: ReferenceStep, batch: Batch, precision: Precision, rng: np.random.Generator, room: float,
+    accumulators: int = 1,
 ) -> tuple[ReferenceStep, str]:  # fmt: skip
     """Step with the format's errors as additional tolerance of its gradient, and the reason why they are too large to
     judge a trainer by, or "".
 
+    accumulators : number of partial sums of a normalisation's means, in fp32 and fp64.
     room : times a bound that errors may be, if two digits of the gradient are left; in a coarse format none are.
     """
     x, y, _, places, weights = batch
@@ -102,7 +104,10 @@ def with_format_errors(
         scales[name] += unsure / limits[name]
     rng = rng if precision.coarse else np.random.default_rng(0)  # others stay as they are drawn
     draws = DRAWS if precision.coarse else SUMS
-    program = (Jittered if precision.coarse else OneByOne)(net, step.state, precision, rng)
+    if precision.coarse:
+        program: ReferenceTrainer = Jittered(net, step.state, precision, rng)
+    else:
+        program, step = OneByOne(net, step.state, precision, rng, accumulators), replace(step, partial=accumulators > 1)
     for draw in range(1, draws + 1):
         loss, correct, found = program.gradients(x, y, places=places, shares=shares)
         if correct != step.correct and not precision.coarse:

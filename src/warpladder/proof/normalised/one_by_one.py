@@ -1,4 +1,4 @@
-"""Errors of a program that adds up each mean of a normalisation in one accumulator.
+"""Errors of a program that adds up each mean of a normalisation in one accumulator, or in a few.
 
 Such errors are common to all numbers of a channel and do not average out over a batch. They are those of real sums: a
 batch's own terms are added one by one in float32, in drawn orders of the samples.
@@ -51,12 +51,16 @@ class OneByOne(ReferenceTrainer):
 
     Convolutions pass each different sample once: of many equal ones they would take nearly all of the time.
 
+    accumulators : number of partial sums of each mean.
     moments : input of each normalisation, and the batch's mean and variance as the program has them, (channels,)
         float64.
     """
 
-    def __init__(self, net: Net, state: State, precision: Precision, rng: np.random.Generator) -> None:
+    def __init__(
+        self, net: Net, state: State, precision: Precision, rng: np.random.Generator, accumulators: int = 1
+    ) -> None:  # fmt: skip
         super().__init__(net, TrainConfig(), state)
+        self.accumulators = accumulators
         self.roundoff, self.rng, self.kind = precision.roundoff, rng, np.dtype(precision.element)
         self.moments: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         # of each sum of a pass, its errors (channels,) in the first REAL passes, then their root mean square
@@ -141,16 +145,19 @@ class OneByOne(ReferenceTrainer):
         """Error (channels,) of a sum in a drawn order, or what is usual for partial sums that grow as their mean and as
         the root of their number, if it is larger.
         """
-        channels = terms.shape[1]
+        channels, several = terms.shape[1], self.accumulators
         count = terms.size // channels
         rows = np.moveaxis(terms, 1, -1).reshape(len(terms), -1, channels)
-        each, total, exact = rows.astype(self.kind), np.zeros(channels, self.kind), np.zeros(channels)
+        each, total, exact = rows.astype(self.kind), np.zeros(several * channels, self.kind), np.zeros(channels)
         step = max(1, AT_ONCE // each[0].size)
         for first in range(0, len(each), step):
             some = each[self.order[first : first + step]].reshape(-1, channels)
-            total, exact = in_a_row(total, some), exact + some.sum(axis=0, dtype=np.float64)
-        found, mean = (total - exact) / count, exact / count
-        squares = np.einsum("npc,npc->c", rows, rows) / count
-        size = self.roundoff * np.sqrt(squares / 6 + count * np.square(mean) / 9)
+            exact = exact + some.sum(axis=0, dtype=np.float64)
+            if len(some) % several:
+                some = np.concatenate([some, np.zeros((-len(some) % several, channels), some.dtype)])
+            total = in_a_row(total, some.reshape(-1, several * channels))
+        found = (total.reshape(several, channels).sum(axis=0, dtype=np.float64) - exact) / count
+        mean, squares = exact / count, np.einsum("npc,npc->c", rows, rows) / count
+        size = self.roundoff * np.sqrt(squares / 6 + count * np.square(mean / several) / 9)
         usual = self.rng.choice((-1.0, 1.0), channels) * size
         return np.where(np.abs(found) > size, found, usual)

@@ -121,12 +121,13 @@ def drawn_buffers(net: nets.Net, rng: np.random.Generator, precision: Precision)
 
 def moved_together(
     reference: ReferenceTrainer, x: np.ndarray, precision: Precision, places: Places | None = None,
-    widely: bool = False,
+    widely: bool = False, accumulators: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Parameters (param_count,) near the reference's, in the precision's format, at which as few numbers of the batch x
     (n, *in_shape) as shifts of biases achieve are near a kink; and a mask (n,) bool of the samples that have one at the
     first layer that has any, or whose largest logit is not clear.
 
+    accumulators : number of partial sums of a normalisation's means.
     widely : True if numbers of a pool's window must be so far apart that no errors of long sums change their order.
     """
     net, params = reference.net, reference.params.astype(precision.element)
@@ -143,14 +144,14 @@ def moved_together(
                 before = bias.astype(np.float64)
                 size = float(np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max())
                 room = limit * (COARSE_ROOM if precision.coarse else ROOM)
-                wide_room = max(room, in_a_row_at(net, i, len(x), precision))
+                wide_room = max(room, in_a_row_at(net, i, len(x), precision, accumulators))
                 most = _highest(net, i, a, precision, size)
                 bias += _shifts(a, (room, wide_room), size, most).astype(bias.dtype)
                 wide[name][...] = bias
                 for at in range(first + 1, i + 1):
                     entering[at] = entering[at] + batchnorm.across(bias - before, a)
             if widely and isinstance(layer, nets.MaxPool2d):
-                limit = max(limit, OF_WINDOWS * in_a_row_at(net, i, len(x), precision))
+                limit = max(limit, OF_WINDOWS * in_a_row_at(net, i, len(x), precision, accumulators))
             near = ~(layers.margin(layer, entering[i]) > limit)
             if np.any(near):
                 return params, near
@@ -160,17 +161,21 @@ def moved_together(
     return params, ~has_clear_argmax(net, entering[-1], precision)
 
 
-def in_a_row_at(net: nets.Net, at: int, size: int, precision: Precision) -> float:
-    """Distance from a kink at layer `at` that outlasts sums of a normalisation before it that are added one by one,
-    relative to a channel's deviation, in a batch of this size; 0 if no normalisation has many numbers, or in a coarse
+def in_a_row_at(net: nets.Net, at: int, size: int, precision: Precision, accumulators: int = 1) -> float:
+    """Distance from a kink at layer `at` that outlasts sums of a normalisation before it that are added one by one
+    in this many accumulators, relative to a channel's deviation, in a batch of this size; 0 if no normalisation has many numbers, or in a coarse
     format.
     """
-    counts = [size * math.prod(net.shapes[i][1:]) for i in normalising(net) if i < at]
-    most = max(counts, default=0)
-    return 0.0 if precision.coarse or most <= MANY else IN_A_ROW * precision.roundoff * most
+    most = longest_sum(net, size, at)
+    return 0.0 if precision.coarse or most <= MANY else IN_A_ROW * precision.roundoff * most / accumulators
 
 
-def different(net: nets.Net, size: int, precision: Precision) -> int:
+def longest_sum(net: nets.Net, size: int, at: int | None = None) -> int:
+    """Numbers of a channel, the most of all normalisations, or of those before layer `at`, in a batch of this size."""
+    return max((size * math.prod(net.shapes[i][1:]) for i in normalising(net) if at is None or i < at), default=0)
+
+
+def different(net: nets.Net, size: int, precision: Precision, accumulators: int = 1) -> int:
     """Number of different samples of a batch: the batch's size but where sums are long. There it is at most MOST, and
     about one sample has a pool's window whose order they may change.
     """
@@ -179,7 +184,7 @@ def different(net: nets.Net, size: int, precision: Precision) -> int:
     ties = 1 / MOST
     for i, layer in enumerate(net.layers):
         if isinstance(layer, nets.MaxPool2d) and layer.kernel_size > 1:
-            reach = OF_WINDOWS * in_a_row_at(net, i, size, precision)
+            reach = OF_WINDOWS * in_a_row_at(net, i, size, precision, accumulators)
             ties += math.prod(net.shapes[i + 1]) * reach * TIED
     return min(size, max(LEAST, int(1 / ties)))
 
