@@ -31,6 +31,7 @@ from warpladder.proof.normalised.allowance import (
     AT_KINKS,
     ENDLESS,
     GROWTH,
+    LONG,
     NEAR,
     STRICT,
     Allowance,
@@ -117,10 +118,8 @@ def test_a_batch_of_long_sums_has_few_different_samples() -> None:
     assert different(few, 32, named("fp32")) == 32
     assert different(many, 64, named("fp32")) == LEAST
     assert LEAST < different(net_of(28, 24), 64, named("fp32")) < MOST
-    assert (
-        different(Net("no pools", (1, 32, 32), (*many.layers[:3], Flatten(), *many.layers[-1:])), 64, named("fp32"))
-        == MOST
-    )
+    no_pools = Net("no pools", (1, 32, 32), (*many.layers[:3], Flatten(), *many.layers[-1:]), CrossEntropyLoss())
+    assert different(no_pools, 64, named("fp32")) == MOST
     assert different(many, 64, named("bf16")) == 64
 
 
@@ -173,14 +172,15 @@ def test_a_source_near_kinks_is_left_and_tried_last() -> None:
 
 
 def test_sums_get_several_accumulators_after_starts_in_vain() -> None:
-    allowance, source = Allowance(), Noise(net_of(20, 4), np.uint8, 0)
+    allowance, source = Allowance(LONG + 1), Noise(net_of(20, 4), np.uint8, 0)
     starts(allowance, source, [2 * NEAR] * (AFTER_KINKS - 1), True)
     assert allowance.accumulators == 1
     assert starts(allowance, source, [2 * NEAR, 3.0, 1e9], True) == pytest.approx([1.0, 1.0, 3 * GROWTH])
     assert allowance.accumulators == Allowance(ENDLESS).accumulators == ACCUMULATORS
-    near = Allowance()
-    starts(near, source, [1.5] * AFTER, True)
-    assert near.accumulators == ACCUMULATORS
+    for longest, several in ((LONG, 1), (LONG + 1, ACCUMULATORS)):
+        near = Allowance(longest)
+        starts(near, source, [1.5] * AFTER, True)
+        assert near.accumulators == several
 
 
 def test_several_accumulators_lose_less() -> None:

@@ -48,6 +48,8 @@ BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would
 SLIGHT = 1e-9  # share of all gradients' size up to which a tensor's gradient is only rounding, in fp64
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
 
+FULL = 97  # samples where the batch is the full training set
+
 
 class NoReferenceStep(Exception):
     """Exception: the net has no step that could prove anything."""
@@ -88,7 +90,7 @@ class CaseMaker:
         self.suited = SuitedSamples(net, config, rng, self.precision)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
         self.patience = Patience()
-        self.allowance = Allowance(0 if self.precision.coarse else longest_sum(net, config.batch_size or 1))
+        self.allowance = Allowance(0 if self.precision.coarse else longest_sum(net, config.batch_size or FULL))
 
     def case(
         self, name: str, order: Order, sources: Sequence[SampleSource], *,

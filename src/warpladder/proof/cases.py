@@ -20,7 +20,7 @@ from ..nets import Conv2d, ElementLoss, HuberLoss, L1Loss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
 from .bounds import step_bounds
-from .case_maker import BATCH_FLOPS, CaseMaker, NoReferenceStep
+from .case_maker import BATCH_FLOPS, FULL, CaseMaker, NoReferenceStep
 from .extremes import make_extremes
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
@@ -31,7 +31,6 @@ from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of, tied_start
 
 LAST = 2**32 - 1000  # epoch of a case, at most
-FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case, at least: more than 16 bits can count
 FAR_BYTES = 1 << 26  # bytes of its pixels, at most
 FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients of a full batch there, at most

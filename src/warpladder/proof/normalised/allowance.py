@@ -14,7 +14,7 @@ GROWTH = 2**0.5  # factor by which they may be larger at each start after those
 NEAR = 4.0
 #: Accumulators that a sum of many numbers is taken to have after these numbers of starts in vain: near kinks, and all.
 ACCUMULATORS, AFTER_KINKS, AFTER = 16, 3, 6
-ENDLESS = 1 << 16  # numbers of a sum that is taken so from the first start on
+LONG, ENDLESS = 1 << 13, 1 << 16  # numbers of a sum that may be taken so, and that is from the first start on
 AT_MOST = 8.0  # units of a bound that errors of such sums may be, if a start has shown them
 AT_KINKS = 2  # starts with such errors after which a source is left for the next one
 
@@ -36,7 +36,7 @@ class Allowance:
         self.room, self.near, self.at_kinks, self.is_last = 1.0, 0, 0, True
         self.shown = 1.0  # by starts with several accumulators
         self.accumulators = ACCUMULATORS if longest >= ENDLESS else 1
-        self.in_vain, self.in_vain_at_kinks = 0, 0
+        self.in_vain, self.in_vain_at_kinks, self.is_long = 0, 0, longest > LONG
         self.unsuited = set[int]()  # ids of sources whose samples are mostly near kinks
 
     def in_order(self, sources: Sequence[SampleSource]) -> list[SampleSource]:
@@ -57,7 +57,11 @@ class Allowance:
         if isinstance(reason, Excess):
             self.in_vain += 1
             self.in_vain_at_kinks += not reason.times <= NEAR * self.room
-            if self.accumulators == 1 and (self.in_vain >= AFTER or self.in_vain_at_kinks >= AFTER_KINKS):
+            if (
+                self.is_long
+                and self.accumulators == 1
+                and (self.in_vain >= AFTER or self.in_vain_at_kinks >= AFTER_KINKS)
+            ):
                 self.accumulators, self.near, self.at_kinks = ACCUMULATORS, 0, 0
                 return False
         if isinstance(reason, Excess) and reason.times <= NEAR * self.room:
