@@ -162,9 +162,9 @@ def moved_together(
 
 
 def in_a_row_at(net: nets.Net, at: int, size: int, precision: Precision, accumulators: int = 1) -> float:
-    """Distance from a kink at layer `at` that outlasts sums of a normalisation before it that are added one by one
-    in this many accumulators, relative to a channel's deviation, in a batch of this size; 0 if no normalisation has many numbers, or in a coarse
-    format.
+    """Distance from a kink at layer `at` that outlasts the errors of sums of a normalisation before it, relative to a
+    channel's deviation, in a batch of this size. Their terms are added one by one in this many accumulators. It is 0 if
+    no normalisation has many numbers, or in a coarse format.
     """
     most = longest_sum(net, size, at)
     return 0.0 if precision.coarse or most <= MANY else IN_A_ROW * precision.roundoff * most / accumulators
