@@ -7,6 +7,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,13 +35,41 @@ def test_npz_files_that_cannot_be(tmp_path):
     with pytest.raises(DataError, match="lacks x_train, y_train, x_test, and holds 'x, y': name the arrays"):
         load(str(tmp_path / "a.npz"))
     np.savez(tmp_path / "p.npz", x_train=np.array([{}], object), y_train=[0], x_test=[0])
-    with pytest.raises(DataError, match=r"p\.npz: cannot be read \(Object arrays cannot be loaded"):
+    with pytest.raises(DataError, match=r"p\.npz: holds Python objects, which are never read"):
         load(str(tmp_path / "p.npz"))
     (tmp_path / "d.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:60])
     with pytest.raises(DataError, match=r"d\.npz: cannot be read"):
         load(str(tmp_path / "d.npz"))
     with pytest.raises(DataError, match="loaded by its path alone"):
         load(str(tmp_path / "a.npz"), shape=(2,))
+
+
+@pytest.mark.parametrize("part", ["valid", "val", "validation"])
+def test_an_npz_file_has_a_validation_part_by_any_of_its_names(tmp_path, part):
+    x, y = RNG.normal(size=(9, 4)), np.arange(9) % 3
+    arrays: dict[str, Any] = {
+        "x_train": x,
+        "y_train": y,
+        "x_test": x[:4],
+        "y_test": y[:4],
+        f"x_{part}": x[:5],
+        f"y_{part}": y[:5],
+    }
+    np.savez(tmp_path / "m.npz", **arrays)
+    data = load(str(tmp_path / "m.npz"))
+    assert data.valid_x is not None and data.valid_y is not None
+    assert len(data.valid_x) == 5 and data.valid_y.tolist() == y[:5].tolist()
+
+
+def test_what_else_an_npz_file_holds_is_named(tmp_path):
+    x, y = RNG.normal(size=(9, 4)), np.arange(9) % 3
+    parts: dict[str, Any] = {"x_train": x, "y_train": y, "x_test": x[:4], "y_test": y[:4]}
+    np.savez(tmp_path / "m.npz", **parts, sample_weight=np.ones(9))
+    with pytest.warns(UserWarning, match=r"m\.npz: 'sample_weight': no part of a data set has such a name"):
+        load(str(tmp_path / "m.npz"))
+    np.savez(tmp_path / "o.npz", **parts | {"x_train": x.astype(object)})
+    with pytest.raises(DataError, match=r"o\.npz: holds Python objects, which are never read: store numbers or names"):
+        load(str(tmp_path / "o.npz"))
 
 
 def images(folder, count, size=(5, 4), mode="RGB"):

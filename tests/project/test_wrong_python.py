@@ -78,7 +78,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "save nowhere": (lambda: wl.Run.save(RUN), "save: missing a required argument: 'path'; it takes path, overwrite"),
     "a scale by place": (lambda: wl.Model.from_state_dict(MLP, {}, None, 1.0), "from_state_dict was given too many arguments by place"),
     # data
-    "a number for a data set": (lambda: wl.data.load(3), "there is no data set"),
+    "a number for a data set": (lambda: wl.data.load(3), "name wants the name of a data set"),
     "a limit in words": (lambda: wl.data.load("digits", limit="3"), "limit wants a whole number, got '3'"),
     "a limit with a fraction": (lambda: wl.data.load("digits", limit=2.5), "limit wants a whole number, got 2.5"),
     "a validation share": (lambda: wl.data.load("digits", validation=0.1), "validation wants a whole number, got 0.1"),

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from ..errors import DataError
-from ..errors.arguments import called_by_name, meant, shown
+from ..errors.arguments import called_by_name, meant, shown, wanted
 from . import cifar10, csv, digits, mnist
 from .arrays import arrays
 from .csv import write_submission
@@ -81,7 +81,8 @@ def load(
     DataError
         Files are missing, damaged or of the wrong kind. The message is one line and names the remedy.
     """
-    path_of(str(name))  # which refuses an address
+    wanted("name", name, (str, os.PathLike), "the name of a data set, or the path of a file or folder")
+    path_of(name)  # which refuses an address
     if is_table(str(name)):
         if data_dir is not None or shape is not None or standardize:
             raise DataError(f"{name}: a table is loaded by its path alone: leave out data_dir, shape and standardize")

@@ -13,12 +13,14 @@ import numpy as np
 
 from ..errors import DataError
 from ..errors.arguments import listed
+from ..errors.warning import warn
 from .arrays import arrays
 from .dataset import Dataset
 from .reader import opened
 from .sniff import looks_like
 
-_PARTS = ("train", "test", "valid")
+#: Names of the parts in the names of arrays.
+_PARTS = {"train": ("train",), "test": ("test",), "valid": ("valid", "val", "validation")}
 
 
 def read_npz(path: str | os.PathLike[str]) -> Dataset:
@@ -35,8 +37,12 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
             f"{name}: lacks {', '.join(lacks)}, and holds {listed(found)!r}: name the arrays x_train, y_train, "
             "x_test and y_test, or give them to wl.data.arrays"
         )
+    named = {f"{part}_{kind}": [f"{kind}_{each}" for each in _PARTS[part]] for part in _PARTS for kind in "xy"}
+    known = {key: next((each for each in names if each in found), "") for key, names in named.items()}
+    if beyond := [key for key in found if key not in known.values()]:
+        warn(f"{name}: {listed(map(repr, beyond))}: no part of a data set has such a name, and it is left out")
     last = _has_channels_last(found["x_train"])
-    given = {f"{part}_{kind}": found.get(f"{kind}_{part}") for part in _PARTS for kind in "xy"}
+    given = {key: found.get(each) for key, each in known.items()}
     return arrays(**given, layout="NHWC" if last else None, name=name)  # type: ignore[arg-type]
 
 
@@ -76,6 +82,8 @@ def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             return {key.lower(): file[key] for key in file.files}
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         what = "it is cut off, damaged or something else: make it once more"
+        if "allow_pickle" in str(error):
+            raise DataError(f"{name}: holds Python objects, which are never read: store numbers or names") from None
         raise DataError(f"{name}: cannot be read ({' '.join(str(error).split()):.120}): {what}") from None
 
 

@@ -15,7 +15,7 @@ import warpladder as wl
 from warpladder.cli import main
 from warpladder.data import table
 from warpladder.data.tables.load import read_frame, samples_of
-from warpladder.errors import CheckpointError, DataError
+from warpladder.errors import ArgumentError, CheckpointError, DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*scale the samples")
 
@@ -420,3 +420,36 @@ def test_files_that_are_missing_are_named(tmp_path, monkeypatch):
     for name in ("no.npz", "no.csv", "~/no.csv"):
         with pytest.raises(DataError, match=r"no\.(npz|csv): cannot be opened \(No such file or directory\)"):
             wl.data.load(name, label="answer" if name.endswith("csv") else None)
+
+
+def test_the_same_file_twice_is_refused(tmp_path):
+    path = write(tmp_path / "t.csv", ["1", "2"] * 30)
+    other = write(tmp_path / "u.csv", ["3", "4"] * 30)
+    assert len(read_frame([path, other]).columns["a"].texts) == 120
+    for both in ([path, path], f"{path},{path}"):
+        with pytest.raises(DataError, match=r"t\.csv: is named twice: its rows would both train and test"):
+            table(both, "answer")
+
+
+def test_labels_with_zeros_before_them_get_a_warning(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{n * 7 % 50},{('01', '2')[n % 2]}\n" for n in range(60)))
+    with pytest.warns(UserWarning, match="values of 'y' count as whole numbers, so that '01' is predicted as 1"):
+        assert table(path, "y").class_names == (1, 2)
+    path.write_text(path.read_text().replace("01\n", "D01\n"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table(path, "y").class_names == ("2", "D01")
+
+
+def test_targets_that_float32_cannot_tell_from_0_are_refused(tmp_path):
+    path = write(tmp_path / "t.csv", [f"{n}e-200" for n in range(60)])
+    with pytest.raises(DataError, match=r"t\.csv: the targets 'c' reach only 5.9e-199: change the unit"):
+        table(path, target="c")
+    assert table(write(tmp_path / "u.csv", ["0"] * 30 + ["1e-3"] * 30), target="c").train_y is not None
+
+
+@pytest.mark.parametrize("name", [None, 3, np.zeros((3, 2))])
+def test_a_name_that_is_none_is_refused(name):
+    with pytest.raises(ArgumentError, match="name wants the name of a data set, or the path of a file or folder, got"):
+        wl.data.load(name)

@@ -26,6 +26,7 @@ from .oddities import (
     counting,
     may_be_label,
     saved_indexes,
+    warn_of_codes,
     warn_of_large_numbers,
     warn_of_leaks,
     warn_of_outliers,
@@ -34,6 +35,7 @@ from .oddities import (
 from .text import MOST_TITLES, read_text
 
 _LIMIT = 2**32  # bytes of text
+SMALLEST = 1e-30  # size of targets that predictions in float32 can tell from 0
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
@@ -109,6 +111,7 @@ def table(
     y = targets_of(frame, targets) if targets else label_of(frame, learnt[0])
     if encoding is None and not targets:
         _check_classes(frame.source, learnt[0], y)
+        warn_of_codes(frame, learnt[0], y)
     strata = np.zeros(frame.rows, np.int64) if targets else y  # targets are drawn without strata
     train, valid, held = stratified(frame.source, strata, seed, validation, test is None)
     if limit is not None:
@@ -177,6 +180,8 @@ def read_frame(source: Any) -> Frame:
     for each in given or [None]:
         wanted("a table", each, (str, os.PathLike), "a path, a list of paths or a data frame")
     paths = list(map(path_of, given))
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise DataError(f"{twice[0]}: is named twice: its rows would both train and test")
     frames = []
     for path in paths:
         with opened(path, _LIMIT) as reader:
@@ -199,6 +204,8 @@ def targets_of(frame: Frame, names: Sequence[str]) -> np.ndarray:
         if not (small := np.abs(column.numbers) <= LARGEST).all():
             row = int(np.argmin(small))
             raise DataError(f"{frame.place(row, name)}: {shown(column.texts[row])} is too large: change the unit")
+        if 0 < (most := float(np.abs(column.numbers).max())) < SMALLEST:
+            raise DataError(f"{frame.source}: the targets {shown(name)} reach only {most:.3g}: change the unit")
     return np.stack([frame.columns[name].numbers for name in names], axis=1)
 
 

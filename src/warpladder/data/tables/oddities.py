@@ -19,6 +19,7 @@ from .frame import Frame, TableColumn
 REPEATED = 10  # rows for each distinct value of a column whose values may tell the label, on average
 FAR = 1e4  # distances between the quartiles from which on a number is an outlier
 EXACT = 2.0**53  # whole numbers from which on float64 rounds
+_CODE = re.compile(r"0[0-9]+")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NAMELESS = re.compile(r"(Unnamed: \d+)?")  # name of a column without a heading, as pandas writes an index
 
@@ -64,6 +65,16 @@ def warn_of_outliers(frame: Frame, columns: Sequence[Any]) -> None:
                 f"{frame.place(row, name)}: {shown(frame.columns[name].texts[row])} is far from the others, half of "
                 f"which lie from {low:.4g} to {high:.4g}: mend the cell, or leave the row out"
             )
+
+
+def warn_of_codes(frame: Frame, name: str, labels: np.ndarray) -> None:
+    """Warn of labels (rows,) that are numbers, and were texts with zeros before them, as "01"."""
+    code = next((text for text in frame.columns[name].texts if _CODE.fullmatch(text or "")), None)
+    if code is not None and labels.dtype.kind == "i":
+        warn(
+            f"{frame.source}: values of {shown(name)} count as whole numbers, so that {shown(code)} is predicted as "
+            f"{int(code)}: with a letter before it it stays a text"
+        )
 
 
 def warn_of_large_numbers(frame: Frame, columns: Sequence[Any]) -> None:
