@@ -256,6 +256,19 @@ def test_rungs_says_more_of_one_and_of_a_file(run):
     assert "own: a title" in run("rungs", "./own.py")[1]
 
 
+def test_a_table_is_shown_with_its_label_and_its_parts(run, tmp_path):
+    path = tmp_path / "bank.csv"
+    path.write_text("age,answer\n" + "".join(f"{n * 7 % 50},{['no', 'yes'][n % 2]}\n" for n in range(60)))
+    code, out, _ = run("data", str(path), "--label", "answer")
+    assert code == 0 and [line.split()[:2] for line in out.splitlines()[-4:-1]] == [
+        ["train", "42"],
+        ["valid", "6"],
+        ["test", "12"],
+    ]
+    code, _, err = run("data", str(path))
+    assert code == 2 and "which column is the label? Name it, --label NAME" in err
+
+
 def test_data_lists_the_sets_and_describes_one(run):
     assert "cifar10" in run("data")[1]
     code, out, _ = run("data", "digits")

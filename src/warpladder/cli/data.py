@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Take cells of a csv that are any numbers, as training with this option does.",
 )
-def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None, scale_features: bool) -> int:
+@click.option("--label", metavar="NAME", help="Column of a table with the labels.")
+def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None, scale_features: bool, label: str | None) -> int:
     """Show the data sets; check one and show its contents; or download some for a machine without a network.
 
     \b
@@ -36,6 +37,7 @@ def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None, scale_featu
       warpladder data mnist
       warpladder data csv --data-dir digit-recognizer
       warpladder data csv --data-dir measured --scale-features
+      warpladder data bank.csv --label answer
       warpladder data --fetch all --data-dir class-data
     """
     if fetch:
@@ -43,7 +45,7 @@ def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None, scale_featu
     if not names:
         _overview()
     for name in names:
-        _details(name, data_dir, scale_features)
+        _details(name, data_dir, scale_features, label)
     return 0
 
 
@@ -63,20 +65,23 @@ def _overview() -> None:
     console().print(table)
 
 
-def _details(name: str, data_dir: Path | None, scale_features: bool) -> None:
+def _details(name: str, data_dir: Path | None, scale_features: bool, label: str | None) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from ..data import load
 
-    found = load(name, data_dir=data_dir, standardize=scale_features)
+    found = load(name, data_dir=data_dir, standardize=scale_features, label=label)
     table = Table(title=f"{name}: samples of {dims(found.in_shape)}, {found.classes} classes", box=SIMPLE_HEAD)
     table.add_column("part")
     for head in ("samples", "bytes"):
         table.add_column(head, justify="right")
     table.add_column("values", no_wrap=True)
     table.add_column("samples of each class", ratio=1)
-    for part, x, y in (("train", found.train_x, found.train_y), ("test", found.test_x, found.test_y)):
+    parts = [("train", found.train_x, found.train_y), ("test", found.test_x, found.test_y)]
+    if found.valid_x is not None:
+        parts.insert(1, ("valid", found.valid_x, found.valid_y))
+    for part, x, y in parts:
         table.add_row(part, f"{len(x):,}", f"{x.nbytes:,}", _values(x), _counts(y, found.classes))
     console().print(table)
 
