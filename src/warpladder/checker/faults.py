@@ -148,6 +148,9 @@ _HINTS_OF_PROGRAMS = {
     "streams are captured, record an event in the first and let the second wait for it.",
     ", with no __threadfence() between the two stores": "call __threadfence() between the store of the data and the "
     "store of the flag; volatile orders neither.",
+    " of memory that a kernel has freed": "delete or free it after its last use, by one thread.",
+    ", memory that a kernel has freed already": "delete or free each piece once, by one thread.",
+    ", what no kernel has allocated": "a kernel frees what a kernel got by malloc or new; cudaFree is for the rest.",
     " was freed at ": "free the memory after the last launch or copy that uses it.",
     " an index that has exceeded an int, ": "compute it in 64 bits: size_t i = (size_t)row * width + column.",
     " bytes that the launch gives": "give the bytes of all elements, n * sizeof of one, as the third number of "

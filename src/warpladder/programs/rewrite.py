@@ -29,7 +29,10 @@ _KERNEL = re.compile(
     r"\b__global__(?P<middle>(?:\s|\w|\([^()]*(?:\([^()]*\)[^()]*)*\))*?)\b(?P<name>(?!__)[A-Za-z_]\w*)\s*\("
 )
 #: Calls that ask for facts of a kernel, or set them.
-_FACTS = re.compile(r"\b(?:cudaOccupancy\w+|cudaFunc[GS]etAttributes?|cudaFuncGetName)\s*(?:<[^<>;()]*>)?\s*\(")
+_FACTS = re.compile(
+    r"\b(?:cudaOccupancy\w+|cudaFunc[GS]etAttributes?|cudaFuncGetName|cudaLaunch(?:Cooperative)?Kernel(?:Ex)?)"
+    r"\s*(?:<[^<>;()]*>)?\s*\("
+)
 _CLUSTER = re.compile(r"__cluster_dims__\s*\((?P<sizes>[^()]*(?:\([^()]*\)[^()]*)*)\)")
 _TEMPLATE = re.compile(r"template\s*<")
 _ALLOCATION = re.compile(r"\b(?:cudaMalloc(?:Managed|Host|Async|Pitch|3D)?|cudaHostAlloc)\s*(?:<[^<>;()]*>)?\s*\(")

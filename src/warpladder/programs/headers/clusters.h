@@ -28,7 +28,7 @@ EMU_UNSEEN inline emu::Config emu_config(const cudaLaunchConfig_t& c, const char
 template <class... P, class... A> cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
     void (*kernel)(P...), A&&... arguments) {
     const emu::Config c = emu_config(*config, __builtin_FILE(), __builtin_LINE());
-    emu::start(kernel, [=](auto&... a) { kernel(a...); }, "kernel", 0, c, std::forward<A>(arguments)...);
+    emu::start(kernel, [=](auto&... a) { kernel(a...); }, emu::known_name(kernel), 0, c, std::forward<A>(arguments)...);
     return cudaPeekAtLastError();
 }
 inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments,

@@ -165,7 +165,13 @@ inline void* address(const void* kernel, const char* = "") { return (void*)kerne
 }  // namespace emu
 
 EMU_EXPORT void emu_note_declared(const void* kernel, const char* name, int bounds);
+EMU_EXPORT const char* emu_kernel_name(const void* kernel);
 namespace emu {
+
+template <class K> const char* known_name(K* kernel) {
+    const char* name = emu_kernel_name((const void*)kernel);
+    return *name ? name : "kernel";
+}
 
 // A kernel whose name and __launch_bounds__, or 0, the runtime knows from now on.
 template <class K> K* declared(K* kernel, const char* name, int bounds) {
@@ -174,19 +180,19 @@ template <class K> K* declared(K* kernel, const char* name, int bounds) {
 }  // namespace emu
 
 EMU_API emu_set_attribute(const void* kernel, cudaFuncAttribute attribute, int value, EMU_HERE);
-EMU_EXPORT const char* emu_kernel_name(const void* kernel);
 EMU_API emu_get_attributes(cudaFuncAttributes* out, const void* kernel);
 
 template <class K> cudaError_t cudaLaunchKernel(K* kernel, dim3 grid, dim3 block, void** arguments,
     size_t shared = 0, cudaStream_t stream = 0, EMU_HERE) {
-    emu_launch_address(emu::address(kernel), emu::Config(grid, block, shared, stream, file, line), arguments);
+    emu::Config config(grid, block, shared, stream, file, line);
+    emu_launch_address(emu::address(kernel, emu::known_name(kernel)), config, arguments);
     return cudaPeekAtLastError();
 }
 template <class K> cudaError_t cudaLaunchCooperativeKernel(K* kernel, dim3 grid, dim3 block,
     void** arguments, size_t shared = 0, cudaStream_t stream = 0, EMU_HERE) {
     emu::Config config(grid, block, shared, stream, file, line);
     config.cooperative = true;
-    emu_launch_address(emu::address(kernel), config, arguments);
+    emu_launch_address(emu::address(kernel, emu::known_name(kernel)), config, arguments);
     return cudaPeekAtLastError();
 }
 template <class K> cudaError_t cudaFuncSetAttribute(K* kernel, cudaFuncAttribute attribute, int value, EMU_HERE) {

@@ -306,15 +306,16 @@ EMU_API emu_symbol(const void* symbol, size_t bytes, unsigned element, size_t of
         report("problem", "bytes", std::string(to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol")
             + " at {0} takes sizeof of a pointer, " + std::to_string(count) + " bytes, and not the variable's "
             + std::to_string(bytes), "", {file, line});
+    const bool is_named = count.of_pointer || (count.counts_elements && count * element == bytes);
     open_memory(true);
     char* place = (char*)symbol + offset;
     copying = {file, line};
     if (to_symbol) {
         fills(symbol, place, count, {file, line});
-        auto [part, is_new] = filled_parts.try_emplace((const char*)symbol, FilledPart{bytes, offset, offset, {file,
+        auto [part, _] = filled_parts.try_emplace((const char*)symbol, FilledPart{bytes, offset, offset, {file,
             line}});
-        part->second.low = std::min(part->second.low, offset);
-        part->second.high = std::max(part->second.high, offset + count);
+        part->second.low = is_named ? 0 : std::min(part->second.low, offset);
+        part->second.high = is_named ? bytes : std::max(part->second.high, offset + count);
     }
     if (to_symbol) memcpy(place, other, count);
     else memcpy(other, place, count);

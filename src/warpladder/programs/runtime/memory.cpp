@@ -145,8 +145,9 @@ static void host_fault(int number, siginfo_t* info, void*) {
             + "\x1f\x1f\x1f" + (code.empty() ? "" : code + '\x1f') + '\x1e');
         return;
     }
-    if (!once.exchange(true)) {
-        Allocation* a = nearest(info->si_addr);
+    Allocation* a = nearest(info->si_addr);
+    const bool is_consequence = !a && host().sticky != cudaSuccess;  // allocations fail after a fault, and give nothing
+    if (!is_consequence && !once.exchange(true)) {
         bool is_outside = a && !a->freed && a->type != cudaMemoryTypeDevice
             && uintptr_t(info->si_addr) - a->low >= a->bytes;
         std::string place;

@@ -32,7 +32,8 @@ class Checker {
     void begin(Run& run);
     void allocated(const Allocation& memory);  // by a kernel, while it runs
     void* heap_allocate(size_t bytes);
-    void heap_free(void* memory);
+    void heap_free(void* memory, const void* code);
+    bool is_freed(uintptr_t address) const;
     void heap_begins();
     void end();
     void begin(Block& block);
@@ -183,6 +184,7 @@ class Checker {
     void look_for_nan();
     void report_nan();
     std::set<uintptr_t> heap_;
+    std::map<uintptr_t, size_t> freed_;  // bytes of what kernels have freed, by address
     std::vector<Tie> ties_;
     std::map<std::pair<uint32_t, uint32_t>, Report> alike_;
     std::set<std::pair<uint32_t, uint32_t>> differing_;

@@ -255,6 +255,7 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
     if (address < 4096) where = "at address " + std::to_string(address) + ": a null pointer";
     else if (worker_here->here->holds(reinterpret_cast<void*>(address)))
         where = "of a local variable that is no more: its thread or its function has ended";
+    else if (is_freed(address)) where = "of memory that a kernel has freed";
     else if (worker_here->stacks.hold(reinterpret_cast<void*>(address))) where = "of another thread's local variables";
     else {
         uintptr_t best = ~uintptr_t(0), region_of_launch = 0;  // dynamic shared memory
