@@ -18,6 +18,7 @@ from ..trainers.base import State, StepLog, goals
 from .context import GuardedTrainer, ProofContext
 from .history import ReferenceHistory
 from .normalised.whole_batches import rest_of
+from .places import in_epoch
 from .prediction_checks import check_outputs_of_state
 from .repeat_checks import check_equal
 from .samples import SampleSource, drawn_weights
@@ -89,6 +90,8 @@ def check_calls(
         if not check(own, second):  # at the run's own rate weights overflow, which would hide a fault
             config = context.cases.history.config
             check(*(context.make(config, context.cases.history.start) for _ in range(2)))
+    if (clips := context.cases.clipped) is not None:
+        checks.check_epochs(*(context.make(clips, context.cases.history.start) for _ in range(2)))
 
 
 @dataclass(frozen=True)
@@ -162,10 +165,8 @@ class _CallChecks:
             n = int(context.rng.integers(2, MOST_STEPS)) * self.batch + self._rest()
         steps = config.steps(n)
         count = max(3, min(self.reach // steps, MOST_EPOCHS))
-        order = replace(self._order(n, True), shuffle=True)
-        first = min(order.epoch, 2**32 - count)
-        orders = [replace(order, epoch=first + epoch) for epoch in range(count)]
-        orders[-1] = replace(self._order(n, True), shuffle=True)  # the last does not follow the others
+        orders = [Order(config.seed % 2**32, epoch, n) for epoch in range(count - 1)]  # a run begins so
+        orders.append(Order(int(context.rng.integers(2**32)), config.epochs - 1, n))  # does not follow the others
         run = self._run(orders)
         logs = _epochs_at_once(context, self._begin(own, run), run.orders)
         end = context.state(own, f"after {count} epochs in one call").copied()
@@ -174,7 +175,7 @@ class _CallChecks:
         pairs = []
         for order, log in zip(run.orders, logs, strict=True):
             context.check_log(log, order, steps, f"one of {count} epochs in one call")
-            pairs.append((log, StepLog.joined(self._short_calls(second, order, 0, steps))))
+            pairs.append((log, StepLog.joined(self._short_calls(second, self._elsewhere(order), 0, steps))))
         what = f"{count} epochs in one call and one by one"
         self._check("epochs", what, pairs, second, end, moved.start.step + count * steps)
         context.check_count(end, run.start.step + count * steps, f"after {count} epochs in one call")
@@ -194,6 +195,11 @@ class _CallChecks:
         rng = self.context.rng
         epoch = self.context.cases.epoch_with_loss(int(np.exp(rng.uniform(0, np.log(2**32 - 2)))))
         return Order(int(rng.integers(2**32)), epoch + (not has_loss), n, bool(rng.integers(4)))
+
+    def _elsewhere(self, order: Order) -> Order:
+        """Order of a random later epoch with the same samples and masks, with losses if this one has them."""
+        every = self.context.config.loss_every
+        return in_epoch(order, order.epoch + every * int(self.context.rng.integers(1, (2**32 - order.epoch) // every)))
 
     def _run(self, orders: list[Order]) -> _Run:
         """Run of epochs whose first one trains on the distinct batches in turn."""

@@ -121,9 +121,7 @@ class Cases:
         usual = (2 if make.distinct >= b else 1) * b + part
         bytes_like: SampleSource = Noise(net, np.uint8, outputs) if data is None else DatasetSamples(net, data)
         quarters: list[SampleSource] = [Quarters(net, np.uint8, data, outputs=outputs)]
-        if (
-            data is not None
-        ):  # hardly scaled samples are nearly all cut to the highest level, and like terms round alike
+        if data is not None:  # hardly scaled samples are nearly all cut to the highest level: like terms round alike
             quarters.append(Quarters(net, np.uint8, outputs=outputs))
         far = self._order(self._far(data), least=2**16)
         screened: list[SampleSource] = [bytes_like, Noise(net, np.uint8, outputs), *quarters]
@@ -143,9 +141,8 @@ class Cases:
         self.zeros = make.at_zero(self._order, few, rest, blank)
         tied = self._order(b * -(-TIES // b))
         start, labelled = tied_start(net, rng, quarters)
-        self.ties = make.case(
-            "ties", tied, labelled, steps=range(config.steps(tied.n)), start=start, updates=False
-        )  # fmt: skip
+        every = range(config.steps(tied.n))
+        self.ties = make.case("ties", tied, labelled, steps=every, start=start, updates=False)
         is_cut = config.batch_size is not None
         self.floats = make.case("floats", self._order(2 * b if is_cut else b + rest, shuffle=False), floats, fresh=True)
         some = min(make.distinct, max(1, b - b // REPEATS - 1))
@@ -309,6 +306,13 @@ class Cases:
         for name in small:
             config = _raised(config, name, step)
         return config
+
+    @property
+    def clipped(self) -> TrainConfig | None:
+        """Settings of the history whose gradients are clipped; None without clipping."""
+        if (seen := self.visible(self.exact)) is None or seen.clip_value is seen.clip_norm is None:
+            return None
+        return self.history.config.but(clip_value=seen.clip_value, clip_norm=seen.clip_norm)
 
     def around_norm(self, case: ReferenceCase) -> list[TrainConfig]:
         """Settings of `strong` that clip the first step's norm a little, and not at all; none without clipping."""

@@ -132,6 +132,13 @@ class ProofContext:
         self.trainers.append(trainer)
         return trainer
 
+    def close_another(self, state: State, dataset: Dataset) -> None:
+        """Make, load and close a trainer; the others must train as before."""
+        another = self.make(self.config, state)
+        another.load(dataset)
+        self.trainers.remove(another)
+        another.close()
+
     def close(self) -> None:
         """Close all trainers of the proof."""
         for trainer in self.trainers:

@@ -59,6 +59,7 @@ def prove(context: ProofContext) -> None:
     check_predictions(context, own, "after training")
     check_case(context, own, cases.exact)
     second, pace = check_repeats(context, own, strong, cases.exact, cases.floats)
+    context.close_another(start, cases.exact.dataset)
     check_states(context, own, cases.exact)
     check_like_states(context, own, second, cases.stored)
     check_worn(context, own, cases.exact)

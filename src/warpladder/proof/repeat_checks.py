@@ -34,6 +34,8 @@ def check_repeats(
     checks.check_again()
     checks.check_second_trainer()
     checks.check_disturbance(other, others)
+    if checks.steps > 1:
+        checks.check_breaks()
     checks.check_empty_range()
     return checks.second, checks.pace
 
@@ -105,6 +107,30 @@ class _RepeatChecks:
         what = "an epoch, and one between whose steps it predicts, another trains, and its state goes out and in,"
         log = context.joined(parts, self.order, "disturbance")
         check_equal(context, "disturbance", what, (log, self.log), own, self.end)
+
+    def check_breaks(self) -> None:
+        """Check second steps of an epoch that do not follow its first one: that one was of another epoch, or on another
+        data set.
+        """
+        context, own, second, data = self.context, self.own, self.second, self.case.dataset
+        y, weight = data.train_y, data.train_weight
+        other = data.but(
+            train_x=data.train_x[::-1].copy(), train_y=None if y is None else y[::-1].copy(),
+            train_weight=None if weight is None else weight[::-1].copy(),
+        )  # fmt: skip
+        for what, dataset, order in (("data set", other, self.order), ("epoch", data, self.next_order)):
+            second.load(dataset)
+            second.set_state(self.start)
+            log = second.run(order, 1, 2)
+            end = context.state(second, "after a second step alone").copied()
+            own.load(data)
+            own.set_state(self.start)
+            own.run(self.order, 0, 1)
+            if dataset is not data:
+                own.load(dataset)
+            own.set_state(self.start)
+            what = f"a second step alone, and one after the first of another {what},"
+            check_equal(context, "rebuild", what, (own.run(order, 1, 2), log), own, end)
 
     def check_empty_range(self) -> None:
         context, middle = self.context, self.steps // 2

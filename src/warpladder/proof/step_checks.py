@@ -9,7 +9,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
-from ..nets import BCEWithLogitsLoss
+from ..nets import BCEWithLogitsLoss, CrossEntropyLoss
 from ..nets.params import buffer_views, views
 from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, output_scale, step_bounds
@@ -222,9 +222,15 @@ def _like(context: ProofContext, data: Dataset, n: int) -> dict[str, Dataset]:
         is_binary = isinstance(context.net.loss, BCEWithLogitsLoss)
         others = (y[:n] + 1) % context.net.out_shape[0] if y.ndim == 1 else is_binary - y[:n]
         sets["with other labels"] = first.but(train_y=others.astype(y.dtype))
+        if isinstance(context.net.loss, CrossEntropyLoss) and context.net.loss.weight is None:
+            ends = {"first": 0, "last": context.net.out_shape[0] - 1}
+            sets |= {
+                f"with labels of the {at} class": first.but(train_y=np.full_like(y[:n], k)) for at, k in ends.items()
+            }
         sets["with the labels of other samples"] = first.but(train_y=np.roll(y[:n], 1, axis=0))
     if weight is not None:
         sets["with other weights"] = first.but(train_weight=weight[:n][::-1] + 1)
+        sets["without weights"] = first.but(train_weight=None)
     return sets
 
 
