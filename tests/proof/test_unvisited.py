@@ -64,7 +64,8 @@ def cases() -> list[Any]:
 def test_a_fault_is_caught_and_its_twin_passes(fault: Any, batch: int | None) -> None:
     kind, settings = UNVISITED[fault]
     config = TrainConfig(batch_size=batch, epochs=20, **{"optimizer": SGD(0.02, momentum=0.9), **settings})
-    for each in (fault, honest_twin(fault)):
+    twin: Any = honest_twin(fault)
+    for each in (fault, twin):
         verdict = verify(each, NETS[kind], config, dataset=given(kind), reach=16)
         assert verdict.judged and verdict.passed is not each.lies, (each.__name__, verdict.reason)
         assert not verdict.reason.startswith("crash"), verdict.reason
