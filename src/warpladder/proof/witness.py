@@ -39,7 +39,8 @@ HALVES = 2.0**-22  # unit roundoff of a factor that two halves hold
 RESERVE = 3.0  # times that the witness's error must fit into each bound
 NEARBY = 3  # witnesses with other roundings of the parameters, or of the gradients
 #: Most samples of a batch that other roundings of its gradients try: where one sample's terms cancel, the other samples
-#: of a larger batch have the larger gradients. And times that the errors of these witnesses must fit into each bound.
+#: of a larger batch have the larger gradients. And times that the errors of these witnesses, and of the four of a net
+#: that normalises, must fit into each bound: of several the largest counts.
 FEW_SAMPLES, NEARBY_RESERVE = 16, 2.0
 #: RESERVE of a format coarser than fp32: nearly all of any program's error there is the rounding of the same factors.
 COARSE_RESERVE = 2.0
@@ -198,7 +199,8 @@ def misfit(
         return f"plain {precision.name} code itself: {beyond}", []
     trainer = Witness(net, step.state.params, precision, sums, places)
     loss, gradient = _tried(trainer, dataset)
-    beyond = _beyond(net, step, loss, gradient, RESERVE, precision, updates)
+    reserve = NEARBY_RESERVE if net.normalizes else RESERVE
+    beyond = _beyond(net, step, loss, gradient, reserve, precision, updates)
     if sums is not None and not beyond:
         beyond = sums.repeated_error(step.gradient, bounds, RESERVE)
     found = [gradient]
@@ -216,7 +218,7 @@ def misfit(
         for witness in nearby(net, step.state, precision, places):
             loss, gradient = _tried(witness, dataset)
             found.append(gradient)
-            beyond = beyond or _beyond(net, step, loss, found[-1], RESERVE, precision, updates)
+            beyond = beyond or _beyond(net, step, loss, found[-1], reserve, precision, updates)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", found
 
 

@@ -56,6 +56,7 @@ MANY, MEAN = 1 << 13, 0.25
 #: worst. Numbers of pool windows keep a smaller distance, since all numbers of a channel share such an error.
 IN_A_ROW, OF_WINDOWS = 1 / 32, 1 / 2
 TIED = 0.5  # density of the differences between the two largest numbers of a window at 0, in deviations
+NUMBERS = 16  # different numbers of a channel in a batch whose samples repeat, at least
 MOST = 16  # different samples of a batch of long sums
 FAR = 0.5  # root mean squares by which a channel is shifted at most for a wider gap than rounding needs
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
@@ -186,7 +187,14 @@ def different(net: nets.Net, size: int, precision: Precision, accumulators: int 
         if isinstance(layer, nets.MaxPool2d) and layer.kernel_size > 1:
             reach = OF_WINDOWS * in_a_row_at(net, i, size, precision, accumulators)
             ties += math.prod(net.shapes[i + 1]) * reach * TIED
-    return min(size, max(LEAST, int(1 / ties)))
+    return min(size, max(least_different(net), int(1 / ties)))
+
+
+def least_different(net: nets.Net) -> int:
+    """Least number of different samples of a batch whose samples repeat: each channel has NUMBERS different numbers, of
+    fewer little is left of a gradient.
+    """
+    return max(LEAST, -(-NUMBERS // min(math.prod(net.shapes[i][1:]) for i in normalising(net))))
 
 
 def _with_small_means(
