@@ -47,6 +47,7 @@ from warpladder.proof.normalised.whole_batches import (
     drawn_buffers,
     in_a_row_at,
     moved_together,
+    whole_step,
 )
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.reference_cases import ReferenceStep
@@ -195,6 +196,26 @@ def test_several_accumulators_lose_less() -> None:
         for several in (1, ACCUMULATORS)
     ]
     assert 0 < off[1] < off[0] / 3
+
+
+def test_products_added_one_by_one_are_counted() -> None:
+    """Many of an image's products are nearly equal: each addition rounds them the same way."""
+    layers = Conv2d(out_channels=3, kernel_size=1), BatchNorm2d(), Flatten(), Linear(out_features=2)
+    net = Net("one", (1, 40, 40), layers, CrossEntropyLoss())
+    reference = ReferenceTrainer(net, TrainConfig(), State(initial(net, 0)))
+    random = np.random.default_rng(0)
+    x = np.repeat(random.random((4, 1, 1, 1)), 40 * 40).reshape(4, 1, 40, 40) + 1e-3 * random.random((4, 1, 40, 40))
+    target = np.array([0, 1, 1, 0])
+    step = ReferenceStep(reference.state(), 0, 4, 4, 0.0, 0, np.zeros(net.param_count))
+    found = whole_step(reference, step, x, target, named("fp32"))
+    dy: list[np.ndarray] = []
+    reference.gradients(x, target, lambda layer, each: dy.append(each) if layer == 0 else None)
+    terms = (np.moveaxis(dy[0], 1, -1).astype(np.float32) * np.moveaxis(x, 1, -1).astype(np.float32)).reshape(-1, 3)
+    serial = np.cumsum(terms, axis=0, dtype=np.float32)[-1] - terms.sum(axis=0, dtype=np.float64)
+    assert found.product_errors is not None
+    counted = views(net, found.product_errors)["0.weight"].ravel()
+    np.testing.assert_allclose(counted, np.abs(serial), rtol=1e-3)
+    assert np.all(counted > 0)
 
 
 def test_a_start_that_fails_otherwise_leaves_no_source() -> None:

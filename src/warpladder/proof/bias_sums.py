@@ -60,8 +60,11 @@ class BiasSums:
     def add_truth(self, some: np.ndarray, layer: int, dy: np.ndarray) -> None:
         """Add the true terms of distinct samples.
 
-        some : (samples,) their numbers; dy : (samples, channels, ...), gradient of the whole batch's mean loss.
+        some : (samples,) their numbers; dy : (samples, channels, ...), gradient of the whole batch's mean loss. A layer
+        without a bias has no such sums.
         """
+        if "bias" not in self.net.layers[layer].param_shapes(self.net.shapes[layer]):
+            return
         if layer not in self.truth:
             shape = int(self.which.max()) + 1, dy.shape[1], int(np.prod(dy.shape[2:]))
             self.truth[layer] = np.zeros(shape, self.kind.element)

@@ -259,7 +259,7 @@ class ReferenceTrainer(Trainer):
             if isinstance(layer, RESIDUAL_PARTS):
                 d = residual.backward(layer, d, held.get(returned.get(i, -1)))
                 continue
-            if watch is not None and f"{name}.bias" in w:
+            if watch is not None and (f"{name}.bias" in w or f"{name}.weight" in w):
                 watch(i, d)
             if places is not None and layer.is_random:
                 d = masked(d, places.mask(layer, i, self.net.shapes[i]))

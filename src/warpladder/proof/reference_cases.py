@@ -34,6 +34,8 @@ class ReferenceStep:
     uncertainty, loss_uncertainty : additional tolerance of the gradient, (param_count,) float64 or None, and of the
         loss, because the loss loses digits.
     largest_loss : largest loss of a sample, or 0 if it is ordinary.
+    product_errors : root-mean-square errors of the gradient, (param_count,) float64, where a weight's products with all
+        pixels are added one by one; None for a net that does not normalise.
     partial : True if a normalisation's sums are taken to have several accumulators, since a program with one has errors
         like those of faults.
     buffers, buffer_scales : true running statistics after the step, and the scales of their errors, (buffer_count,)
@@ -50,6 +52,7 @@ class ReferenceStep:
     uncertainty: np.ndarray | None = None
     loss_uncertainty: float = 0.0
     largest_loss: float = 0.0
+    product_errors: np.ndarray | None = None
     partial: bool = False
     buffers: np.ndarray | None = None
     buffer_scales: np.ndarray | None = None

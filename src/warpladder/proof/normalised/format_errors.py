@@ -97,6 +97,8 @@ def with_format_errors(
     shares = losses.shares(net.loss, y, step.size, weights)
     room, least = 1.0 if precision.coarse else room, FIT * precision.roundoff
     squares, lost = np.zeros(net.param_count), 0.0
+    if not precision.coarse and step.product_errors is not None:
+        squares += np.square(step.product_errors)
     known = np.zeros(net.param_count) if step.uncertainty is None else step.uncertainty
     limits = update_bounds(net, step.size, precision)
     scales = {name: np.abs(g) for name, g in views(net, step.gradient).items()}

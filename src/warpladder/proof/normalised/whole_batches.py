@@ -23,6 +23,7 @@ from ...ops.maxpool2d import reference as maxpool
 from ...ops.tables import reference as layers
 from ...optimizers import SGD
 from ...trainers.base import State
+from ..bias_sums import in_a_row
 from ..bounds import distance_bound, products, roundings, update_bounds
 from ..kinks import has_clear_argmax
 from ..places import Places
@@ -57,6 +58,7 @@ MANY, MEAN = 1 << 13, 0.25
 IN_A_ROW, OF_WINDOWS = 1 / 32, 1 / 2
 TIED = 0.5  # density of the differences between the two largest numbers of a window at 0, in deviations
 NUMBERS = 16  # different numbers of a channel in a batch whose samples repeat, at least
+ELEMENTS, SAMPLES = 4, 16  # weights of an output channel whose products are added, and samples at a time
 MOST = 16  # different samples of a batch of long sums
 FAR = 0.5  # root mean squares by which a channel is shifted at most for a wider gap than rounding needs
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
@@ -290,20 +292,44 @@ def whole_step(
     times the bound.
     """
     net, names, limits = reference.net, cancelled_biases(reference.net), update_bounds(reference.net, len(x), precision)
-    unsure = np.zeros(net.param_count)
-    at = views(net, unsure)
+    unsure, lost = np.zeros(net.param_count), np.zeros(net.param_count)
+    at, products_at = views(net, unsure), views(net, lost)
 
     def watch(layer: int, dy: np.ndarray) -> None:
         if (name := f"{net.names[layer]}.bias") in names:
             at[name][...] = limits[name] * np.abs(dy).sum(axis=batchnorm.axes(dy))
+        if isinstance(own := net.layers[layer], nets.Conv2d):
+            products_at[f"{net.names[layer]}.weight"][...] = _one_after_another(own, entering[layer], dy, precision)
 
     entering = reference.activations(x, places)
     shares = losses.shares(net.loss, y, len(x), weights)
     loss, correct, gradient = reference.gradients(x, y, watch, entering, places, shares)
     return replace(
-        step, loss=loss, correct=correct, gradient=gradient, uncertainty=unsure if names else None,
+        step, loss=loss, correct=correct, gradient=gradient, uncertainty=unsure if names else None, product_errors=lost,
         buffers=reference.moved_buffers(entering), buffer_scales=buffer_scales(net, entering),
     )  # fmt: skip
+
+
+def _one_after_another(layer: nets.Conv2d, x: np.ndarray, dy: np.ndarray, precision: Precision) -> np.ndarray:
+    """Root-mean-square errors (out_channels, 1, 1, 1) of a convolution's dw where the products of all pixels are added
+    one by one, those of ELEMENTS weights of each output channel: many products may be equal, and round alike.
+
+    x, dy : input and gradient of the output, (n, channels, height, width) float64.
+    """
+    random, kind = np.random.default_rng(0), np.dtype(precision.element)
+    k, step, edge = layer.kernel_size, layer.stride, layer.padding
+    (n, channels), (_, outputs, high, wide) = x.shape[:2], dy.shape
+    padded = np.pad(x, ((0, 0), (0, 0), (edge, edge), (edge, edge))).astype(kind)
+    factors, squares = np.moveaxis(dy, 1, -1).astype(kind), np.zeros(outputs)
+    for channel, i, j in random.integers(0, (channels, k, k), (ELEMENTS, 3)):
+        met = padded[:, channel, i : i + step * (high - 1) + 1 : step, j : j + step * (wide - 1) + 1 : step, None]
+        total, exact = np.zeros(outputs, kind), np.zeros(outputs)
+        for first in range(0, n, SAMPLES):
+            some = slice(first, first + SAMPLES)
+            terms = (factors[some] * met[some]).reshape(-1, outputs)
+            total, exact = in_a_row(total, terms), exact + terms.sum(axis=0, dtype=np.float64)
+        squares += np.square(total - exact) / ELEMENTS
+    return np.asarray(np.sqrt(squares)[:, None, None, None])
 
 
 def buffer_bounds(net: nets.Net, size: int, precision: Precision) -> dict[str, float]:
