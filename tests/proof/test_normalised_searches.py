@@ -31,24 +31,14 @@ from warpladder.proof.normalised.allowance import (
     AT_KINKS,
     ENDLESS,
     GROWTH,
-    LONG,
     NEAR,
     STRICT,
     Allowance,
 )
 from warpladder.proof.normalised.format_errors import Excess
+from warpladder.proof.normalised.long_sums import LEAST, LONG, MOST, different, in_a_row_at
 from warpladder.proof.normalised.one_by_one import OneByOne
-from warpladder.proof.normalised.whole_batches import (
-    LEAST,
-    MANY,
-    MEAN,
-    MOST,
-    different,
-    drawn_buffers,
-    in_a_row_at,
-    moved_together,
-    whole_step,
-)
+from warpladder.proof.normalised.whole_batches import MEAN, drawn_buffers, moved_together, whole_step
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.reference_cases import ReferenceStep
 from warpladder.proof.samples import Noise
@@ -69,7 +59,7 @@ def test_a_layer_without_a_bias_gets_small_means_by_its_weights() -> None:
     x = np.random.default_rng(0).random((64, *net.in_shape))
     reference = ReferenceTrainer(net, TrainConfig(), State(initial(net, 0)))
     before = reference.leaving(0, x)
-    assert before[:, 0].size > MANY
+    assert before[:, 0].size > LONG
     assert np.any(np.abs(before.mean((0, 2, 3))) > 2 * MEAN * before.std((0, 2, 3)))
     params, _ = moved_together(reference, x, named("fp32"))
     after = ReferenceTrainer(net, TrainConfig(), State(params)).leaving(0, x)

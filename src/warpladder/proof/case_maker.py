@@ -25,7 +25,8 @@ from .bias_sums import BiasSums, has_like_terms
 from .bounds import update_bounds
 from .normalised.allowance import Allowance
 from .normalised.format_errors import counts_errors, with_format_errors
-from .normalised.whole_batches import LEAST, cancelled_biases, drawn_buffers, longest_sum, whole_step
+from .normalised.long_sums import LEAST, longest_sum
+from .normalised.whole_batches import cancelled_biases, drawn_buffers, whole_step
 from .patience import Patience
 from .places import Moments, places_in
 from .reference import ReferenceTrainer

@@ -13,7 +13,8 @@ from ..nets import Net
 from ..nets.params import views
 from ..trainers.base import State
 from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
-from .normalised.whole_batches import different, moved_together, normalising
+from .normalised.long_sums import different, normalising
+from .normalised.whole_batches import moved_together
 from .places import Places
 from .reference import ReferenceTrainer, slices
 from .samples import SampleSource

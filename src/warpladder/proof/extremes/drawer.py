@@ -21,7 +21,8 @@ from ..bounds import loss_bound, of_probabilities, of_residuals, update_bounds
 from ..case_maker import CaseMaker
 from ..kinks import has_clear_argmax, has_clear_sign
 from ..normalised.format_errors import counts_errors, with_format_errors
-from ..normalised.whole_batches import LEAST, judged, whole_step
+from ..normalised.long_sums import LEAST
+from ..normalised.whole_batches import judged, whole_step
 from ..patience import Patience
 from ..places import Places, places_in
 from ..reference import ReferenceTrainer

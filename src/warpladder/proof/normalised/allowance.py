@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..samples import SampleSource
 from .format_errors import Excess
+from .long_sums import LONG
 
 STRICT = 3  # starts at which these errors must be within the bounds
 GROWTH = 2**0.5  # factor by which they may be larger at each start after those
@@ -14,7 +15,7 @@ GROWTH = 2**0.5  # factor by which they may be larger at each start after those
 NEAR = 4.0
 #: Accumulators that a sum of many numbers is taken to have after these numbers of starts in vain: near kinks, and all.
 ACCUMULATORS, AFTER_KINKS, AFTER = 16, 3, 6
-LONG, ENDLESS = 1 << 13, 1 << 16  # numbers of a sum that may be taken so, and that is from the first start on
+ENDLESS = 1 << 16  # numbers of a sum that is taken so from the first start on; those of LONG or fewer never are
 AT_MOST = 8.0  # units of a bound that errors of such sums may be, if a start has shown them
 AT_KINKS = 2  # starts with such errors after which a source is left for the next one
 

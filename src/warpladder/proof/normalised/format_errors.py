@@ -33,6 +33,7 @@ from ..reference_cases import ReferenceStep
 from ..tolerance import SIGMAS, rounded
 from ..verdict import distance
 from ..witness import Batch
+from .long_sums import LONG, longest_sum
 from .one_by_one import REAL, OneByOne
 
 DRAWS = 6  # of grids
@@ -109,7 +110,8 @@ def with_format_errors(
     if precision.coarse:
         program: ReferenceTrainer = Jittered(net, step.state, precision, rng)
     else:
-        program, step = OneByOne(net, step.state, precision, rng, accumulators), replace(step, partial=accumulators > 1)
+        several = accumulators if longest_sum(net, step.size) > LONG else 1
+        program, step = OneByOne(net, step.state, precision, rng, several), replace(step, partial=several > 1)
     for draw in range(1, draws + 1):
         loss, correct, found = program.gradients(x, y, places=places, shares=shares)
         if correct != step.correct and not precision.coarse:

@@ -23,15 +23,13 @@ from ...ops.maxpool2d import reference as maxpool
 from ...ops.tables import reference as layers
 from ...optimizers import SGD
 from ...trainers.base import State
-from ..bias_sums import in_a_row
 from ..bounds import distance_bound, products, roundings, update_bounds
 from ..kinks import has_clear_argmax
 from ..places import Places
 from ..reference import ReferenceTrainer
 from ..reference_cases import ReferenceStep
+from .long_sums import LEAST, LONG, OF_WINDOWS, in_a_row_at, normalising, one_after_another
 
-#: Samples in the smallest batch of a proof: of two numbers the normalised ones are always 1 and -1.
-LEAST = 4
 #: Powers of two by which deviations in running statistics are larger or smaller than usual; in a coarse format.
 POWERS, COARSE_POWERS = (7.5, 10.0), (4.0, 4.0)
 #: Layers whose output, if all numbers of a channel are shifted, is shifted channel by channel, or number by number.
@@ -50,16 +48,9 @@ PASSED = (nets.MaxPool2d, nets.AvgPool2d, nets.AdaptiveAvgPool2d, nets.Upsample2
 #: Times its limit that a number must be away from 0, in a coarse format and in others: the shifts of other channels
 #: change a sample's size too, and an earlier normalisation amplifies roundings.
 COARSE_ROOM, ROOM = 1.5, 4.0
-#: Numbers of a channel from which on its mean is small where a bias can make it so, and that mean in deviations: the
-#: sum of a large mean's terms, one by one, is less exact than most bounds.
-MANY, MEAN = 1 << 13, 0.25
-#: Roundoffs that a mean of like terms may be off by for each of them, if they are added one by one: an eighth of the
-#: worst. Numbers of pool windows keep a smaller distance, since all numbers of a channel share such an error.
-IN_A_ROW, OF_WINDOWS = 1 / 32, 1 / 2
-TIED = 0.5  # density of the differences between the two largest numbers of a window at 0, in deviations
-NUMBERS = 16  # different numbers of a channel in a batch whose samples repeat, at least
-ELEMENTS, SAMPLES = 4, 16  # weights of an output channel whose products are added, and samples at a time
-MOST = 16  # different samples of a batch of long sums
+#: Mean of a channel of LONG numbers, in deviations, where a bias can make it so: the sum of a large mean's terms, one
+#: by one, is less exact than most bounds.
+MEAN = 0.25
 FAR = 0.5  # root mean squares by which a channel is shifted at most for a wider gap than rounding needs
 AT_POOL = 1.5  # times its limit that two numbers of a pool's window must differ by, where a ReLU may make both zero
 
@@ -68,11 +59,6 @@ def rest_of(net: nets.Net, batch: int, usual: int) -> int:
     """Number of samples in a partial batch of a proof: `usual`, or more if the net normalises few numbers of each."""
     pixels = [math.prod(net.shapes[i][1:]) for i in normalising(net)]
     return max(usual, min(batch, -(-(LEAST + 1) // min(pixels)))) if pixels and usual else usual
-
-
-def normalising(net: nets.Net) -> list[int]:
-    """Numbers of the layers that normalise."""
-    return [i for i, layer in enumerate(net.layers) if layer.normalizes]
 
 
 @lru_cache(maxsize=256)
@@ -158,45 +144,10 @@ def moved_together(
             near = ~(layers.margin(layer, entering[i]) > limit)
             if np.any(near):
                 return params, near
-        if i and layer.normalizes and a[:, 0].size > MANY and not precision.coarse:
+        if i and layer.normalizes and a[:, 0].size > LONG and not precision.coarse:
             entering[i] = _with_small_means(moved, (named, wide), entering, places)
         entering.append(moved.leaving(i, entering[i], places, skip=moved.stored(i, entering)))
     return params, ~has_clear_argmax(net, entering[-1], precision)
-
-
-def in_a_row_at(net: nets.Net, at: int, size: int, precision: Precision, accumulators: int = 1) -> float:
-    """Distance from a kink at layer `at` that outlasts the errors of sums of a normalisation before it, relative to a
-    channel's deviation, in a batch of this size. Their terms are added one by one in this many accumulators. It is 0 if
-    no normalisation has many numbers, or in a coarse format.
-    """
-    most = longest_sum(net, size, at)
-    return 0.0 if precision.coarse or most <= MANY else IN_A_ROW * precision.roundoff * most / accumulators
-
-
-def longest_sum(net: nets.Net, size: int, at: int | None = None) -> int:
-    """Numbers of a channel, the most of all normalisations, or of those before layer `at`, in a batch of this size."""
-    return max((size * math.prod(net.shapes[i][1:]) for i in normalising(net) if at is None or i < at), default=0)
-
-
-def different(net: nets.Net, size: int, precision: Precision, accumulators: int = 1) -> int:
-    """Number of different samples of a batch: the batch's size but where sums are long. There it is at most MOST, and
-    about one sample has a pool's window whose order they may change.
-    """
-    if not in_a_row_at(net, len(net.layers), size, precision):
-        return size
-    ties = 1 / MOST
-    for i, layer in enumerate(net.layers):
-        if isinstance(layer, nets.MaxPool2d) and layer.kernel_size > 1:
-            reach = OF_WINDOWS * in_a_row_at(net, i, size, precision, accumulators)
-            ties += math.prod(net.shapes[i + 1]) * reach * TIED
-    return min(size, max(least_different(net), int(1 / ties)))
-
-
-def least_different(net: nets.Net) -> int:
-    """Least number of different samples of a batch whose samples repeat: each channel has NUMBERS different numbers, of
-    fewer little is left of a gradient.
-    """
-    return max(LEAST, -(-NUMBERS // min(math.prod(net.shapes[i][1:]) for i in normalising(net))))
 
 
 def _with_small_means(
@@ -299,7 +250,7 @@ def whole_step(
         if (name := f"{net.names[layer]}.bias") in names:
             at[name][...] = limits[name] * np.abs(dy).sum(axis=batchnorm.axes(dy))
         if isinstance(own := net.layers[layer], nets.Conv2d):
-            products_at[f"{net.names[layer]}.weight"][...] = _one_after_another(own, entering[layer], dy, precision)
+            products_at[f"{net.names[layer]}.weight"][...] = one_after_another(own, entering[layer], dy, precision)
 
     entering = reference.activations(x, places)
     shares = losses.shares(net.loss, y, len(x), weights)
@@ -308,28 +259,6 @@ def whole_step(
         step, loss=loss, correct=correct, gradient=gradient, uncertainty=unsure if names else None, product_errors=lost,
         buffers=reference.moved_buffers(entering), buffer_scales=buffer_scales(net, entering),
     )  # fmt: skip
-
-
-def _one_after_another(layer: nets.Conv2d, x: np.ndarray, dy: np.ndarray, precision: Precision) -> np.ndarray:
-    """Root-mean-square errors (out_channels, 1, 1, 1) of a convolution's dw where the products of all pixels are added
-    one by one, those of ELEMENTS weights of each output channel: many products may be equal, and round alike.
-
-    x, dy : input and gradient of the output, (n, channels, height, width) float64.
-    """
-    random, kind = np.random.default_rng(0), np.dtype(precision.element)
-    k, step, edge = layer.kernel_size, layer.stride, layer.padding
-    (n, channels), (_, outputs, high, wide) = x.shape[:2], dy.shape
-    padded = np.pad(x, ((0, 0), (0, 0), (edge, edge), (edge, edge))).astype(kind)
-    factors, squares = np.moveaxis(dy, 1, -1).astype(kind), np.zeros(outputs)
-    for channel, i, j in random.integers(0, (channels, k, k), (ELEMENTS, 3)):
-        met = padded[:, channel, i : i + step * (high - 1) + 1 : step, j : j + step * (wide - 1) + 1 : step, None]
-        total, exact = np.zeros(outputs, kind), np.zeros(outputs)
-        for first in range(0, n, SAMPLES):
-            some = slice(first, first + SAMPLES)
-            terms = (factors[some] * met[some]).reshape(-1, outputs)
-            total, exact = in_a_row(total, terms), exact + terms.sum(axis=0, dtype=np.float64)
-        squares += np.square(total - exact) / ELEMENTS
-    return np.asarray(np.sqrt(squares)[:, None, None, None])
 
 
 def buffer_bounds(net: nets.Net, size: int, precision: Precision) -> dict[str, float]:
