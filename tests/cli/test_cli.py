@@ -726,7 +726,7 @@ def test_predict_takes_numpy_files(run, checkpoint, table):
     np.savez("two.npz", a=x, b=x)
     np.save("flat.npy", np.zeros(5))
     for name, why in (
-        ("objects.npy", "Object arrays cannot be loaded"),
+        ("objects.npy", "holds Python objects, which are never read"),
         ("two.npz", "holds 'a, b': name the samples to predict x or x_test"),
         ("flat.npy", "an array of shape (5,) where (samples, ...) is wanted"),
         ("none.npy", "No such file"),

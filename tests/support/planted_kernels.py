@@ -6,12 +6,14 @@
 
 A rung of CUDA kernels trains with one text edited: with the fault the proof must refuse it, with the other text (sums
 in another order, double inside, Kahan) it must pass. It exits with 1 if a proof is not as it should be. A text that no
-compiled kernel has is an error: a fault that changes nothing would seem to pass.
+compiled kernel has is an error: a fault that changes nothing would seem to pass. On a GPU a fault is counted as without
+effect if it changes no bit of the weights: this GPU launches other kernels there.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections import Counter
@@ -21,10 +23,13 @@ from functools import cache
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from edits import edited, occurrences
 
 from warpladder import ladder
 from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
 from warpladder.device import Device
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice
@@ -41,6 +46,7 @@ from warpladder.nets import (
     ReLU,
     Upsample2d,
 )
+from warpladder.nets.params import initial
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.proof import Verdict, verify
 from warpladder.trainers.base import State, Trainer
@@ -48,6 +54,7 @@ from warpladder.trainers.kernelwise import where
 
 Build = Callable[[Net, TrainConfig, State], Trainer]
 
+SAMPLES, EPOCHS = 93, 3  # of the training that shows if a fault has an effect
 MOMENTUM = SGD(0.01, momentum=0.9)
 LABELS = CrossEntropyLoss()
 
@@ -142,18 +149,46 @@ def verdict_of(
     planted: PlantedKernel, after: str, batch: int | None, seed: int | None = None, device: str = "emulated"
 ) -> Verdict:
     """Verdict on the planted kernel's rung with `after` in place of its text."""
-    kind = editing(device_type(device))
-    here = type("EditingHere", (kind,), {"before": planted.before, "after": after})()
-    rung = ladder.find(planted.rung)
     net, optimizer = NETS[planted.net]
+    build, here = builder(planted, after, device)
+    verdict = verify(build, net, TrainConfig(batch_size=batch, optimizer=optimizer), seed=seed, reach=4)
+    assert here.places, f"no kernel of {planted} has the text {planted.before!r}"
+    return verdict
+
+
+def builder(planted: PlantedKernel, after: str, device: str) -> tuple[Build, Any]:
+    """Builder of the planted kernel's rung with `after` in place of its text, and the type of its devices."""
+    here = type("EditingHere", (editing(device_type(device)),), {"before": planted.before, "after": after})
+    own, rung = here(), ladder.find(planted.rung)
 
     def build(net: Net, config: TrainConfig, state: State) -> Trainer:
-        with mock.patch.object(where, "open_device", lambda _: here):
+        with mock.patch.object(where, "open_device", lambda _: own):
             return rung.build(net, config, state)
 
-    verdict = verify(build, net, TrainConfig(batch_size=batch, optimizer=optimizer), seed=seed, reach=4)
-    assert type(here).places, f"no kernel of {planted} has the text {planted.before!r}"
-    return verdict
+    return build, here
+
+
+def has_effect(planted: PlantedKernel, batch: int | None, device: str) -> bool:
+    """True if weights differ by a bit after EPOCHS with the fault: a device may launch other kernels than the faulty
+    one, by the clock or by its number of multiprocessors.
+    """
+    net, optimizer = NETS[planted.net]
+    config, random = TrainConfig(batch_size=batch, optimizer=optimizer), np.random.default_rng(0)
+    x = random.integers(0, 4, (SAMPLES, *net.in_shape)).astype(np.uint8)  # pools have ties
+    is_labelled = net.loss is LABELS
+    y = (
+        random.integers(0, net.out_shape[0], SAMPLES)
+        if is_labelled
+        else random.random((SAMPLES, math.prod(net.out_shape)))
+    )
+    data = Dataset("drawn", x, y.astype(np.int32 if is_labelled else np.float32), x[:1], None, 0.5)
+    ends = []
+    for after in (planted.before, planted.wrong):
+        with builder(planted, after, device)[0](net, config, State(initial(net, 0))) as trainer:
+            trainer.load(data)
+            trainer.run_epochs([Order(0, epoch, SAMPLES) for epoch in range(EPOCHS)])
+            ends.append(trainer.state().params.tobytes())
+    return ends[0] != ends[1]
 
 
 def is_harmless(planted: PlantedKernel, batch: int | None, device: str = "emulated") -> bool:
@@ -187,6 +222,9 @@ def main() -> int:
                     verdict = verdict_of(planted, after, batch, seed, given.device)
                     good = verdict.judged and verdict.passed is (kind == "honest")
                     what = "passed" if verdict.passed else "refused" if verdict.judged else "not judged"
+                    if given.device == "gpu" and kind == "faulty" and verdict.passed:
+                        good = not has_effect(planted, batch, given.device)
+                        what = "without effect here" if good else what
                     counts[f"{kind} {what}"] += 1
                     if not good:
                         wrong += 1

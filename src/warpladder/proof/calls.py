@@ -166,7 +166,9 @@ class _CallChecks:
         steps = config.steps(n)
         count = max(3, min(self.reach // steps, MOST_EPOCHS))
         orders = [Order(config.seed % 2**32, epoch, n) for epoch in range(count - 1)]  # a run begins so
-        orders.append(Order(int(context.rng.integers(2**32)), config.epochs - 1, n))  # does not follow the others
+        orders.append(
+            Order(int(context.rng.integers(2**32)), max(config.epochs, 1) - 1, n)
+        )  # does not follow the others
         run = self._run(orders)
         logs = _epochs_at_once(context, self._begin(own, run), run.orders)
         end = context.state(own, f"after {count} epochs in one call").copied()
@@ -199,7 +201,8 @@ class _CallChecks:
     def _elsewhere(self, order: Order) -> Order:
         """Order of a random later epoch with the same samples and masks, with losses if this one has them."""
         every = self.context.config.loss_every
-        return in_epoch(order, order.epoch + every * int(self.context.rng.integers(1, (2**32 - order.epoch) // every)))
+        most = (2**32 - 1 - order.epoch) // every
+        return in_epoch(order, order.epoch + every * int(self.context.rng.integers(min(1, most), most + 1)))
 
     def _run(self, orders: list[Order]) -> _Run:
         """Run of epochs whose first one trains on the distinct batches in turn."""

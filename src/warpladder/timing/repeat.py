@@ -55,6 +55,8 @@ def time_test(entry: TimedEntry, allowance: float = math.inf) -> None:
         done, state = entry.trained()
         if entry.is_outside:
             entry.found["test_seconds"] = _drawn_test_seconds(entry, trainer)
+            if done == task.epochs:
+                _scored(entry, _watched_score(entry, trainer, state))
             return
         trainer.set_state(state)
         for _ in range(2):
@@ -76,6 +78,14 @@ def _drawn_test_seconds(entry: TimedEntry, trainer: Trainer) -> float:
         seconds, _ = clocked(partial(_scored_at, watched, task, start))
         check_outputs(entry.rung, task, start, watched)
     return seconds
+
+
+def _watched_score(entry: TimedEntry, trainer: Trainer, start: State | None = None) -> Score:
+    """Score on the test samples of a rung from a user's file, whose outputs are compared with array code's."""
+    watched = WatchedOutputs(trainer, len(entry.task.data.test_x))
+    result = _scored_at(watched, entry.task, start)
+    check_outputs(entry.rung, entry.task, trainer.state() if start is None else start, watched)
+    return result
 
 
 def _scored_at(trainer: Trainer, task: ClimbTask, start: State | None = None) -> Score:
@@ -126,11 +136,7 @@ def replay(entry: TimedEntry) -> None:
                 len(orders) * entry.timing().seconds_per_epoch,
             )
         if _testable(task):
-            watched = WatchedOutputs(trainer, len(task.data.test_x)) if entry.is_outside else None
-            result = _scored_at(watched or trainer, task)
-            if watched is not None:
-                check_outputs(entry.rung, task, trainer.state(), watched)
-            _scored(entry, result)
+            _scored(entry, _watched_score(entry, trainer) if entry.is_outside else _scored_at(trainer, task))
 
 
 def _check_fastest(entry: TimedEntry, number: int, logs: list[StepLog], tail: _Tail | None) -> None:
