@@ -166,9 +166,8 @@ class _CallChecks:
         steps = config.steps(n)
         count = max(3, min(self.reach // steps, MOST_EPOCHS))
         orders = [Order(config.seed % 2**32, epoch, n) for epoch in range(count - 1)]  # a run begins so
-        orders.append(
-            Order(int(context.rng.integers(2**32)), max(config.epochs, 1) - 1, n)
-        )  # does not follow the others
+        last = max(config.epochs, 1) - 1  # does not follow the others
+        orders.append(Order(int(context.rng.integers(2**32)), last, n))
         run = self._run(orders)
         logs = _epochs_at_once(context, self._begin(own, run), run.orders)
         end = context.state(own, f"after {count} epochs in one call").copied()

@@ -48,7 +48,6 @@ BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 SLIGHT = 1e-9  # share of all gradients' size up to which a tensor's gradient is only rounding, in fp64
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
-
 FULL = 97  # samples where the batch is the full training set
 
 
@@ -242,8 +241,7 @@ class CaseMaker:
         count = size if is_whole else min(size, max(wanted.distinct, -(-size // REPEATED)))
         least = LEAST if self.net.normalizes else 2
         again = max(0, min(size - wanted.distinct, size // FEW + 1)) if is_whole and size >= least else 0
-        self.suited.accumulators = self.allowance.accumulators
-        rounded, x, y = self.suited.find(state, count, source, places, again)
+        rounded, x, y = self.suited.find(state, count, source, places, again, self.allowance.accumulators)
         which = self._repeated(count, size)
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
         adds = wanted.updates and not self.precision.coarse and not self.net.normalizes

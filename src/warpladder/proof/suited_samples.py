@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..config import TrainConfig
@@ -13,7 +11,7 @@ from ..nets import Net
 from ..nets.params import views
 from ..trainers.base import State
 from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
-from .normalised.long_sums import different, normalising
+from .normalised.long_sums import different, least_different
 from .normalised.whole_batches import moved_together
 from .places import Places
 from .reference import ReferenceTrainer, slices
@@ -23,7 +21,6 @@ REDRAWS = 8  # batches drawn at a state until one can judge a trainer
 CANDIDATES = 64  # samples screened for each one wanted, before a net counts as having too many kinks
 # samples drawn for each one wanted where a coarse format makes some useless, and wanted for each one more elsewhere
 SPARE, SPARE_SHARE = 4, 64
-NUMBERS = 16  # different numbers of a channel in such a batch, at least: of a few, little is left of a gradient
 REPLACED = 8  # times that samples of a whole batch are replaced in a coarse format
 
 
@@ -40,17 +37,18 @@ class SuitedSamples:
 
     def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: Precision) -> None:
         self.net, self.config, self.rng, self.precision = net, config, rng, precision
-        self.accumulators = 1  # of a normalisation's sums
 
     def find(
-        self, state: State, count: int, source: SampleSource, places: Places | None = None, again: int = 0
-    ) -> tuple[State, np.ndarray, np.ndarray]:
+        self, state: State, count: int, source: SampleSource, places: Places | None = None, again: int = 0,
+        accumulators: int = 1,
+    ) -> tuple[State, np.ndarray, np.ndarray]:  # fmt: skip
         """State as the trainer stores it, and samples with labels that suit it, at `places` if the net draws masks.
 
         again : most samples of the batch that may repeat another one, if `places` are given or the net normalises.
+        accumulators : number of partial sums of a normalisation's means.
         """
         if self.net.normalizes:
-            return self._together(state, count, source, places, again)
+            return self._together(state, count, source, places, again, accumulators)
         if source.exact:
             return self._exact(state, count, source)
         rounded = state.copied(self.precision.element)
@@ -70,7 +68,7 @@ class SuitedSamples:
         raise TooManyKinks
 
     def _together(
-        self, state: State, count: int, source: SampleSource, places: Places | None, again: int
+        self, state: State, count: int, source: SampleSource, places: Places | None, again: int, accumulators: int
     ) -> tuple[State, np.ndarray, np.ndarray]:
         """State with moved biases and a batch of samples that depend on each other; at a state of zeros any batch.
 
@@ -83,29 +81,26 @@ class SuitedSamples:
             x, y = source(self.rng, count)
             if not np.any(state.params):
                 return rounded, x, y
-            which = self._alike(count, again)
+            which = self._alike(count, again, accumulators)
             for last in range(REPLACED)[::-1]:
                 seen = pixels(x[which], source.scale).astype(np.float64)
-                params, near = moved_together(reference, seen, self.precision, places, last > 0, self.accumulators)
+                params, near = moved_together(reference, seen, self.precision, places, last > 0, accumulators)
                 if not np.any(near):
                     return rounded.but(params=params), x[which], y[which]
                 near = np.unique(which[near])
                 x[near], y[near] = source(self.rng, len(near))
         raise Unfit("hardly any batch is away from every kink")
 
-    def _alike(self, count: int, again: int) -> np.ndarray:
-        """Numbers (count,) of the different samples of a whole batch: up to `again` repeat others, and in a coarse
-        format mostly many more.
+    def _alike(self, count: int, again: int, accumulators: int) -> np.ndarray:
+        """Numbers (count,) of the different samples of a whole batch: up to `again` repeat others, and mostly many more
+        in a coarse format or where sums are long.
         """
-        which = np.arange(count)
+        which, few = np.arange(count), different(self.net, count, self.precision, accumulators)
         if self.precision.coarse:
-            pixels_each = min(math.prod(self.net.shapes[i][1:]) for i in normalising(self.net))
-            least = min(count, max(2, -(-NUMBERS // pixels_each)))
+            least = min(count, least_different(self.net, 2))
             some = np.array(sorted({max(least, count >> i) for i in range(count.bit_length())}))
             few = int(self.rng.choice(some, p=(1 / some) / np.sum(1 / some)))  # of few numbers more batches are fit
-            return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
-        few = different(self.net, count, self.precision, self.accumulators)
-        if few < count:
+        if self.precision.coarse or few < count:
             return self.rng.permutation(np.concatenate([which[:few], self.rng.integers(0, few, count - few)]))
         to, by = self._pairs(count, again)
         which[to] = by

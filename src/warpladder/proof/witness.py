@@ -204,21 +204,18 @@ def misfit(
     if sums is not None and not beyond:
         beyond = sums.repeated_error(step.gradient, bounds, RESERVE)
     found = [gradient]
-    erring = _erring(net, trainer, step.size) if not beyond and updates else ()
-    for linear in erring:
-        loss, gradient = _tried(Witness(net, step.state.params, precision, places=places, linear=linear), dataset)
-        found.append(gradient)
-        beyond = beyond or _beyond(net, step, loss, found[-1], COUNTED_RESERVE, precision, updates)
-    if not net.normalizes and updates and not beyond and step.size <= FEW_SAMPLES:
-        for seed in range(NEARBY):
-            loss, gradient = _tried(OtherwiseRounded(net, step.state.params, precision, places, seed), dataset)
-            found.append(gradient)
-            beyond = beyond or _beyond(net, step, loss, gradient, NEARBY_RESERVE, precision, updates)
-    if net.normalizes and updates and not beyond:  # a small batch's terms cancel, and one program's errors may too
-        for witness in nearby(net, step.state, precision, places):
+    params = step.state.params
+    erring = (Witness(net, params, precision, None, places, op) for op in _erring(net, trainer, step.size))
+    near: Iterator[Witness] = iter(())  # a small batch's terms cancel, and one program's errors may too
+    if net.normalizes:
+        near = nearby(net, step.state, precision, places)
+    elif step.size <= FEW_SAMPLES:
+        near = (OtherwiseRounded(net, params, precision, places, seed) for seed in range(NEARBY))
+    for witnesses, reserve in ((erring, COUNTED_RESERVE), (near, NEARBY_RESERVE)):
+        for witness in () if beyond or not updates else witnesses:
             loss, gradient = _tried(witness, dataset)
             found.append(gradient)
-            beyond = beyond or _beyond(net, step, loss, found[-1], reserve, precision, updates)
+            beyond = beyond or _beyond(net, step, loss, gradient, reserve, precision, updates)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", found
 
 

@@ -19,6 +19,7 @@ from ..trainers.base import State, StepLog, Trainer
 from .task import ClimbTask
 from .turn import Refused
 from .witness_losses import DEVIATING, ROUNDING, array_trainer, moved
+from .witness_weights import norm
 
 SAMPLES = 256  # most samples whose outputs are compared
 MARGIN = 4.0  # largest error of these outputs, as a multiple of what array code is off by
@@ -71,8 +72,8 @@ def check_outputs(rung: Rung, task: ClimbTask, state: State, watched: WatchedOut
     if not np.isfinite(truth).all():
         return
     others = [state, *(moved(wide, rounding, rng) for _ in range(TWINS))]
-    near = max(_norm(_outputs(task, other, watched.rows) - truth) for other in others)
-    size, off = _norm(truth), _norm(np.concatenate(watched.kept) - truth)
+    near = max(norm(_outputs(task, other, watched.rows) - truth) for other in others)
+    size, off = norm(truth), norm(np.concatenate(watched.kept) - truth)
     allowed = MARGIN * near + output_bound(task.net, rung.precision) * size
     if not off <= allowed:
         raise Refused(
@@ -84,7 +85,3 @@ def check_outputs(rung: Rung, task: ClimbTask, state: State, watched: WatchedOut
 def _outputs(task: ClimbTask, state: State, rows: np.ndarray) -> np.ndarray:
     with array_trainer(task, state) as trainer:
         return np.asarray(trainer.predict(np.ascontiguousarray(task.data.test_x[rows]), task.data.scale), np.float64)
-
-
-def _norm(a: np.ndarray) -> float:
-    return float(np.linalg.norm(a))

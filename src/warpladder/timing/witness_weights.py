@@ -66,19 +66,20 @@ def differences(rung: Rung, task: ClimbTask, probe: Probe) -> list[tuple[str, fl
     unit, parts = UNIT.get(rung.precision, 1.0), param_slices(task.net)
     largest: dict[int, float] = {}  # root mean square of what the tensor of a layer that moves most moves by
     for part in parts:
-        mean = _norm(truth[part.start : part.stop]) / math.sqrt(part.stop - part.start)
+        mean = norm(truth[part.start : part.stop]) / math.sqrt(part.stop - part.start)
         largest[part.layer] = max(mean, largest.get(part.layer, 0.0))
     rows = []
     for part in parts:
         at = slice(part.start, part.stop)
-        length, terms = _norm(truth[at]), largest[part.layer] * math.sqrt(part.stop - part.start)
-        near = max(_norm(other[at] - truth[at]) for other in others)
-        rounded = STORED * math.sqrt(call.last - call.first) * _norm(wide.params[at]) + SUMMED * terms
-        rows.append((part.name, _norm(found[at] - truth[at]), MARGIN * near + unit * rounded, length))
+        length, terms = norm(truth[at]), largest[part.layer] * math.sqrt(part.stop - part.start)
+        near = max(norm(other[at] - truth[at]) for other in others)
+        rounded = STORED * math.sqrt(call.last - call.first) * norm(wide.params[at]) + SUMMED * terms
+        rows.append((part.name, norm(found[at] - truth[at]), MARGIN * near + unit * rounded, length))
     return rows
 
 
-def _norm(a: np.ndarray) -> float:
+def norm(a: np.ndarray) -> float:
+    """Root of the sum of an array's squares."""
     return float(np.linalg.norm(a))
 
 

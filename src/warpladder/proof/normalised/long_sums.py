@@ -55,11 +55,11 @@ def different(net: nets.Net, size: int, precision: Precision, accumulators: int 
     return min(size, max(least_different(net), int(1 / ties)))
 
 
-def least_different(net: nets.Net) -> int:
+def least_different(net: nets.Net, least: int = LEAST) -> int:
     """Least number of different samples of a batch whose samples repeat: each channel has NUMBERS different numbers, of
-    fewer little is left of a gradient.
+    fewer little is left of a gradient. It is at least `least`.
     """
-    return max(LEAST, -(-NUMBERS // min(math.prod(net.shapes[i][1:]) for i in normalising(net))))
+    return max(least, -(-NUMBERS // min(math.prod(net.shapes[i][1:]) for i in normalising(net))))
 
 
 def one_after_another(layer: nets.Conv2d, x: np.ndarray, dy: np.ndarray, precision: Precision) -> np.ndarray:
